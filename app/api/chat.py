@@ -1,0 +1,141 @@
+"""POST /chat: one turn, as one JSON object or as a stream of events. Touches: chat."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+
+from app.api.deps import Body, CallerDep, Id, RuntimeDep, Text
+from app.api.responses import documented, error_body, event, event_stream
+from app.chat.turn import Answer, Ask, Failed, Running
+from app.errors import TooLarge
+from app.index.filters import validate
+from app.llm.base import Token
+from app.sessions.base import MemoryMode
+
+router = APIRouter(tags=["chat"])
+
+
+class ChatRequest(Body):
+    message: Annotated[Text, Field(examples=["When does Acme Corp's contract renew?"])]
+    session_id: Annotated[
+        Id | None, Field(description="Goes on with a conversation; without one, a new one begins.")
+    ] = None
+    user_id: Annotated[
+        Id | None, Field(description="Whose memory it is; counts from gateways and admins only.")
+    ] = None
+    client_message_id: Annotated[
+        Id | None, Field(description="Makes a repeat return the stored reply.")
+    ] = None
+    stream: bool = False
+    memory: Annotated[
+        MemoryMode,
+        Field(description="on: recall and remember; read: only recall; off: neither."),
+    ] = "on"
+    filters: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="For documents: values to equal, or Pinecone's filter language.",
+            examples=[{"doc_type": "customer", "contract_value": {"$gte": 100000}}],
+        ),
+    ] = None
+    top_k: Annotated[int | None, Field(ge=0, le=100, description="How many documents.")] = None
+
+
+class Source(BaseModel):
+    id: str
+    score: float
+    text: str
+    metadata: dict[str, Any]
+
+
+class MemoryOut(BaseModel):
+    id: str
+    memory_type: str
+    session_id: str
+    score: float
+    text: str
+    created_at: datetime
+
+
+class ChatResponse(BaseModel):
+    session_id: str
+    message_id: str
+    reply: str
+    sources: list[Source]
+    memories: list[MemoryOut]
+    receipt: dict[str, Any]
+
+
+@router.post(
+    "/chat",
+    response_model=ChatResponse,
+    responses={
+        200: {
+            "description": "The reply; with `stream: true`, the events `token`, `sources`, "
+            "`done` and `error`.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        **documented(403, 404, 409, 413, 422, 502, 504, 507),
+    },
+)
+async def chat(
+    body: ChatRequest, caller: CallerDep, runtime: RuntimeDep
+) -> Response | ChatResponse:
+    """Answer a message from documents, from the user's memory and from the conversation."""
+    limit = runtime.settings.message_max_chars
+    if len(body.message) > limit:
+        raise TooLarge(
+            f"the message has {len(body.message)} characters, the limit is {limit}",
+            param="message",
+        )
+    if body.filters is not None:
+        validate(body.filters)
+    ask = Ask(
+        tenant_id=caller.tenant_id,
+        user_id=caller.acts_for(body.user_id),
+        session_id=body.session_id or uuid.uuid4().hex,
+        text=body.message,
+        client_message_id=body.client_message_id,
+        memory=body.memory,
+        filters=body.filters,
+        top_k=body.top_k,
+    )
+    running = await runtime.turns.start(ask)
+    if body.stream:
+        return event_stream(
+            _as_events(running), heartbeat_seconds=runtime.settings.heartbeat_seconds
+        )
+    return as_response(await running.answer())
+
+
+async def _as_events(running: Running) -> AsyncIterator[str]:
+    async for happened in running.events():
+        match happened:
+            case Token(text):
+                yield event("token", {"text": text})
+            case Answer():
+                whole = as_response(happened).model_dump(mode="json")
+                yield event("sources", {k: whole[k] for k in ("sources", "memories")})
+                yield event("done", whole)
+            case Failed(error):
+                yield event("error", error_body(error))
+
+
+def as_response(answer: Answer) -> ChatResponse:
+    return ChatResponse(
+        session_id=answer.session_id,
+        message_id=answer.message_id,
+        reply=answer.reply,
+        sources=[
+            Source(id=p.id, score=p.score, text=p.text, metadata=dict(p.metadata))
+            for p in answer.passages
+        ],
+        memories=[MemoryOut.model_validate(m, from_attributes=True) for m in answer.memories],
+        receipt=dict(answer.receipt),
+    )

@@ -1,0 +1,92 @@
+"""What routes share: the runtime, the caller, and the types of what comes in. Touches: identity."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, cast
+
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from app.errors import Forbidden
+from app.identity import Caller
+from app.wiring import Runtime
+
+ID_CHARS = 1_024
+
+_bearer = HTTPBearer(auto_error=False, description="An API key; not needed on this machine")
+_header = APIKeyHeader(name="X-API-Key", auto_error=False)
+
+
+class Body(BaseModel):
+    """A request's body: a field that we don't know is an error, for it may have mattered."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _storable(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("must not contain NUL")
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+def _printable(text: str) -> str:
+    if any(ord(char) < 32 or ord(char) == 127 for char in text):
+        raise ValueError("must not contain control characters")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_storable), AfterValidator(_not_blank)]
+Id = Annotated[
+    str,
+    Field(min_length=1, max_length=ID_CHARS),
+    AfterValidator(_printable),
+    AfterValidator(_not_blank),
+]
+
+
+def get_runtime(request: Request) -> Runtime:
+    return cast(Runtime, request.app.state.runtime)
+
+
+RuntimeDep = Annotated[Runtime, Depends(get_runtime)]
+
+
+async def get_caller(
+    request: Request,
+    runtime: RuntimeDep,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    header: Annotated[str | None, Security(_header)],
+) -> Caller:
+    secret = bearer.credentials if bearer is not None else header
+    return await runtime.keys.caller(secret, is_local=_is_loopback(request))
+
+
+CallerDep = Annotated[Caller, Depends(get_caller)]
+
+
+async def get_admin(caller: CallerDep) -> Caller:
+    caller.require_admin()
+    return caller
+
+
+AdminDep = Annotated[Caller, Depends(get_admin)]
+
+
+def _is_loopback(request: Request) -> bool:
+    """Say whether the client is on this machine; a client without an address is in this process."""
+    if request.client is None or request.client.host == "testclient":
+        return True
+    try:
+        address = ipaddress.ip_address(request.client.host)
+    except ValueError as error:
+        raise Forbidden("the client's address can't be read") from error
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -1,0 +1,136 @@
+"""Business knowledge in and out, for admins. Touches: knowledge."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from app.api.deps import AdminDep, Body, Id, RuntimeDep, Text
+from app.api.responses import documented
+from app.errors import InvalidRequest, NotFound
+from ingest.document import Document, stable_id
+
+router = APIRouter(tags=["documents"])
+
+MAX_DOCUMENTS = 1_000
+MAX_TEXT_CHARS = 500_000
+
+
+class DocumentIn(Body):
+    text: Annotated[
+        Text,
+        Field(
+            max_length=MAX_TEXT_CHARS,
+            examples=["Refunds are possible within 30 days of the purchase."],
+        ),
+    ]
+    id: Annotated[
+        Id | None, Field(description="Without one: made from the source and the text.")
+    ] = None
+    source: Annotated[Id, Field(examples=["handbook"])] = "api"
+    doc_type: Annotated[Id, Field(examples=["policy"])] = "document"
+    metadata: Annotated[
+        dict[str, str | bool | int | float | list[str] | None],
+        Field(
+            default_factory=dict,
+            description="For filters; nulls are left out.",
+            examples=[{"department": "sales"}],
+        ),
+    ]
+
+
+class DocumentsIn(Body):
+    documents: Annotated[list[DocumentIn], Field(min_length=1, max_length=MAX_DOCUMENTS)]
+
+
+class StoredOut(BaseModel):
+    stored: int
+    unchanged: int
+    ids: list[str]
+
+
+class DocumentOut(BaseModel):
+    id: str
+    text: str
+    source: str
+    doc_type: str
+    metadata: dict[str, Any]
+    is_current: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+class DocumentList(BaseModel):
+    documents: list[DocumentOut]
+    next_after: str | None
+
+
+class Deleted(BaseModel):
+    deleted: int
+
+
+@router.post("/documents", responses=documented(403, 413, 422, 502, 504, 507))
+async def put_documents(body: DocumentsIn, caller: AdminDep, runtime: RuntimeDep) -> StoredOut:
+    """Store texts by id and make them searchable; what is unchanged costs nothing."""
+    batch = [_document(document) for document in body.documents]
+    stored = await runtime.documents.put(caller.tenant_id, batch)
+    return StoredOut(stored=stored.stored, unchanged=stored.unchanged, ids=list(stored.ids))
+
+
+@router.get("/documents", responses=documented(403, 422))
+async def list_documents(
+    caller: AdminDep,
+    runtime: RuntimeDep,
+    source: Annotated[Id | None, Query()] = None,
+    after: Annotated[Id | None, Query(description="`next_after` of the last page")] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> DocumentList:
+    """List documents by id."""
+    page = await runtime.documents.list_documents(
+        caller.tenant_id, source=source, after=after, limit=limit
+    )
+    return DocumentList(
+        documents=[DocumentOut.model_validate(d, from_attributes=True) for d in page],
+        next_after=page[-1].id if len(page) == limit else None,
+    )
+
+
+@router.get("/documents/{document_id:path}", responses=documented(403, 404, 422))
+async def get_document(document_id: Id, caller: AdminDep, runtime: RuntimeDep) -> DocumentOut:
+    """Return one document as it was stored."""
+    document = await runtime.documents.get(caller.tenant_id, document_id)
+    if document is None:
+        raise NotFound("there is no such document", param="document_id")
+    return DocumentOut.model_validate(document, from_attributes=True)
+
+
+@router.delete("/documents/{document_id:path}", responses=documented(403, 404, 422, 502, 504))
+async def delete_document(document_id: Id, caller: AdminDep, runtime: RuntimeDep) -> Deleted:
+    """Remove one document with all its chunks."""
+    if not await runtime.documents.delete(caller.tenant_id, document_id=document_id):
+        raise NotFound("there is no such document", param="document_id")
+    return Deleted(deleted=1)
+
+
+@router.delete("/documents", responses=documented(403, 422, 502, 504))
+async def delete_source(
+    source: Annotated[Id, Query()], caller: AdminDep, runtime: RuntimeDep
+) -> Deleted:
+    """Remove all documents of a source."""
+    return Deleted(deleted=await runtime.documents.delete(caller.tenant_id, source=source))
+
+
+def _document(given: DocumentIn) -> Document:
+    metadata = {key: value for key, value in given.metadata.items() if value is not None}
+    if any("\x00" in str(part) for pair in metadata.items() for part in pair):
+        raise InvalidRequest("metadata must not contain NUL", param="metadata")
+    return Document(
+        id=given.id or stable_id(given.source, given.text),
+        text=given.text,
+        source=given.source,
+        doc_type=given.doc_type,
+        metadata=metadata,
+    )

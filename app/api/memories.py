@@ -1,0 +1,70 @@
+"""What is remembered of a user: list, search, forget. Touches: memory."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from app.api.chat import MemoryOut
+from app.api.deps import CallerDep, Id, RuntimeDep, Text
+from app.api.responses import documented
+from app.api.sessions import UserQuery
+from app.memory.recall import newest_first
+
+router = APIRouter(tags=["memories"])
+
+
+class MemoryList(BaseModel):
+    """`threshold` and `best_below` are there for a search: what passed, and the nearest miss."""
+
+    memories: list[MemoryOut]
+    threshold: float | None = None
+    best_below: float | None = None
+
+
+class DeletedMemory(BaseModel):
+    id: str
+    vectors: Literal["removed", "being removed"]
+
+
+@router.get("/memories", responses=documented(403, 422, 502, 504))
+async def search_memories(
+    caller: CallerDep,
+    runtime: RuntimeDep,
+    user_id: UserQuery = None,
+    query: Annotated[Text | None, Query(description="Without one: the latest memories.")] = None,
+    top_k: Annotated[int, Query(ge=1, le=100)] = 10,
+    min_score: Annotated[float | None, Query(ge=0, le=1)] = None,
+) -> MemoryList:
+    """Search a user's memories by meaning, or list the latest."""
+    user = caller.acts_for(user_id)
+    if query is None:
+        latest = await runtime.episodes.of_user(caller.tenant_id, user, limit=top_k)
+        return MemoryList(memories=[_out(memory) for memory in newest_first(latest)])
+    question = (await runtime.embedder.embed([query], kind="query"))[0]
+    found = await runtime.recall.search(
+        caller.tenant_id, user, question, top_k=top_k, threshold=min_score
+    )
+    return MemoryList(
+        memories=[_out(memory) for memory in found.memories],
+        threshold=found.threshold,
+        best_below=found.best_below,
+    )
+
+
+@router.delete("/memories/{memory_id:path}", responses=documented(403, 404, 422))
+async def delete_memory(
+    memory_id: Id, caller: CallerDep, runtime: RuntimeDep, user_id: UserQuery = None
+) -> DeletedMemory:
+    """Forget what a conversation left behind; its messages stay, and are not summarised again."""
+    session_id = unquote(memory_id)
+    key = await runtime.episodes.forget(caller.tenant_id, caller.may_see(user_id), session_id)
+    removed = await runtime.worker.run_key(caller.tenant_id, "sync_episode", key)
+    return DeletedMemory(id=memory_id, vectors="removed" if removed else "being removed")
+
+
+def _out(memory: object) -> MemoryOut:
+    return MemoryOut.model_validate(memory, from_attributes=True)

@@ -1,0 +1,140 @@
+"""How things leave over HTTP: the one error shape, and server-sent events. Touches nothing.
+
+The error shape is OpenAI's, so that its SDKs show our text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from app.errors import AppError
+from app.telemetry import request_id
+
+log = logging.getLogger(__name__)
+
+_CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+
+
+class ErrorDetail(BaseModel):
+    code: str = Field(examples=["not_found"])
+    message: str = Field(examples=["there is no such session"])
+    type: str = Field(examples=["invalid_request_error"])
+    param: str | None = Field(None, examples=["session_id"])
+    request_id: str | None = None
+
+
+class ErrorBody(BaseModel):
+    error: ErrorDetail
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI entries of the error statuses that a route may answer with."""
+    return {status: {"model": ErrorBody} for status in (401, *statuses, 500, 503)}
+
+
+def error_body(error: AppError) -> dict[str, Any]:
+    """Return the body of an error; also the data of an `error` event."""
+    return {
+        "error": {
+            "code": error.code,
+            "message": error.message,
+            "type": error.type,
+            "param": error.param,
+            "request_id": request_id.get(),
+        }
+    }
+
+
+def render(error: AppError) -> Response:
+    headers = {}
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse(error_body(error), error.status, headers)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Make every failure of every route come out in the one shape."""
+
+    @app.exception_handler(AppError)
+    async def _ours(_: Request, error: AppError) -> Response:
+        return render(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(_: Request, error: RequestValidationError) -> Response:
+        return render(_as_app_error(error))
+
+    @app.exception_handler(HTTPException)
+    async def _http(_: Request, error: HTTPException) -> Response:
+        failure = AppError(str(error.detail))
+        failure.status = error.status_code
+        failure.code = _CODES.get(error.status_code, "http_error")
+        failure.type = "invalid_request_error" if error.status_code < 500 else "server_error"
+        response = render(failure)
+        response.headers.update(error.headers or {})
+        return response
+
+    @app.exception_handler(Exception)
+    async def _unforeseen(_: Request, error: Exception) -> Response:
+        log.error("unforeseen failure of a request", exc_info=error)
+        return render(AppError("something went wrong on our side"))
+
+
+def _as_app_error(error: RequestValidationError) -> AppError:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    kind = first["type"]
+    if kind == "json_invalid":
+        message = f"the body is not valid JSON: {first.get('ctx', {}).get('error', 'unreadable')}"
+    elif kind == "extra_forbidden":
+        message = f"unknown field {where!r}"
+    else:
+        message = f"{where or 'body'}: {first['msg']}"
+    failure = AppError(message, param=where or None)
+    failure.status, failure.code, failure.type = 422, "invalid_request", "invalid_request_error"
+    return failure
+
+
+def event(name: str, data: Mapping[str, Any]) -> str:
+    """Return one server-sent event."""
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+def event_stream(events: AsyncIterator[str], *, heartbeat_seconds: float) -> StreamingResponse:
+    """Answer with server-sent events, and a comment wherever they pause for long."""
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    return StreamingResponse(
+        _with_heartbeat(events, heartbeat_seconds), media_type="text/event-stream", headers=headers
+    )
+
+
+async def _with_heartbeat(events: AsyncIterator[str], seconds: float) -> AsyncIterator[str]:
+    upcoming: asyncio.Future[str] | None = None
+    try:
+        while True:
+            upcoming = upcoming or asyncio.ensure_future(anext(events))
+            done, _ = await asyncio.wait([upcoming], timeout=seconds)
+            if not done:
+                yield ": still here\n\n"
+                continue
+            try:
+                piece = upcoming.result()
+            except StopAsyncIteration:
+                return
+            upcoming = None
+            yield piece
+    finally:
+        if upcoming is not None:
+            upcoming.cancel()

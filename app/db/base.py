@@ -1,0 +1,29 @@
+"""The contract of the database. Touches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeVar
+
+from sqlalchemy import Connection as Connection
+
+T = TypeVar("T")
+Dialect = Literal["sqlite", "postgresql"]
+
+
+class Database(Protocol):
+    """One short transaction per call; nothing is open across an await.
+
+    `fn` must be quick, touch nothing but its connection, and may run in another thread. A `write`
+    returns after its commit is durable. Both raise `StorageUnavailable` and `StorageFull`; an
+    exception of `fn` rolls back what it wrote and comes back to the caller.
+    """
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    async def read(self, fn: Callable[[Connection], T]) -> T: ...
+
+    async def write(self, fn: Callable[[Connection], T]) -> T: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,87 @@
+"""Postgres through asyncpg. Touches: a Postgres server."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from app.errors import AppError, StorageFull, StorageUnavailable
+
+T = TypeVar("T")
+
+POOL = 10
+TRIES = 4
+_RETRIED = {"40001", "40P01"}  # serialization failure, deadlock: nothing was stored
+
+
+class PostgresDatabase:
+    """A `Database` on a server. READ COMMITTED: a function that reads to write locks its row."""
+
+    dialect: Literal["postgresql"] = "postgresql"
+
+    def __init__(self, url: URL, *, timeout_seconds: float = 30.0) -> None:
+        self._timeout = timeout_seconds
+        self._closed = False
+        self._engine = create_async_engine(
+            url.set(drivername="postgresql+asyncpg"),
+            pool_size=POOL,
+            max_overflow=POOL,
+            pool_timeout=timeout_seconds,
+            pool_pre_ping=True,
+            connect_args={"timeout": min(timeout_seconds, 10.0)},
+        )
+
+    async def read(self, fn: Callable[[Connection], T]) -> T:
+        return await self._run(fn)
+
+    async def write(self, fn: Callable[[Connection], T]) -> T:
+        for attempt in range(1, TRIES):
+            try:
+                return await self._run(fn)
+            except DBAPIError as error:
+                if _state(error) not in _RETRIED:
+                    raise
+                await asyncio.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
+        return await self._run(fn)
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._engine.dispose()
+
+    async def _run(self, fn: Callable[[Connection], T]) -> T:
+        if self._closed:
+            raise StorageUnavailable("the database is closed")
+        try:
+            async with asyncio.timeout(self._timeout), self._engine.begin() as connection:
+                return await connection.run_sync(fn)
+        except DBAPIError as error:
+            known = _known(error)
+            if known is None:
+                raise
+            raise known from error
+        except (TimeoutError, PoolTimeout, OSError) as error:
+            raise StorageUnavailable("the database did not answer", retry_after=5) from error
+
+
+def _state(error: DBAPIError) -> str | None:
+    state = getattr(error.orig, "sqlstate", None)
+    return state if isinstance(state, str) else None
+
+
+def _known(error: DBAPIError) -> AppError | None:
+    state = _state(error) or ""
+    if state == "53100":
+        return StorageFull("the database server's disk is full: nothing was stored")
+    if state[:2] in ("28", "3D"):
+        return StorageUnavailable("the database server does not know this database or its password")
+    if error.connection_invalidated or state[:2] in ("08", "57", "53") or not state:
+        return StorageUnavailable("the database can't answer now", retry_after=5)
+    return None

@@ -1,0 +1,224 @@
+"""SQLite: one writer thread with group commit, a few reader threads. Touches: one file.
+
+Grouping makes a durable commit cheap: callers that come while one is being written share the
+next fsync, and each is answered only after it. A lock file queues the processes fairly, where
+SQLite's own waiting is a lottery, and keeps two connections from checkpointing at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from app.errors import AppError, Misconfigured, StorageFull, StorageUnavailable
+
+T = TypeVar("T")
+_Work = tuple[Callable[[Connection], Any], "Future[Any]"]
+
+READERS = 4
+MAX_GROUP = 256
+
+
+class SqliteDatabase:
+    """A `Database` on one file, or in memory (`path=None`), where one thread reads and writes."""
+
+    dialect: Literal["sqlite"] = "sqlite"
+
+    def __init__(self, path: Path | None, *, busy_seconds: float = 30.0) -> None:
+        self._deadline = busy_seconds * 2 + 5
+        self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._closed = False
+        self._lock_file: int | None = None
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._lock_file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise Misconfigured(f"can't write to the database's folder {path}: {error}") from error
+        self._engine = _engine(path, busy_seconds, begin="BEGIN IMMEDIATE", readers=1)
+        self._readers: Engine | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        if path is not None:
+            self._readers = _engine(path, busy_seconds, begin="BEGIN", readers=READERS)
+            self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-read")
+        self._thread = threading.Thread(target=self._work, name="sqlite-write", daemon=True)
+        self._thread.start()
+
+    async def read(self, fn: Callable[[Connection], T]) -> T:
+        if self._pool is None or self._readers is None or self._closed:
+            return await self.write(fn)
+        return await self._answer(self._pool.submit(_read, self._readers, fn))
+
+    async def write(self, fn: Callable[[Connection], T]) -> T:
+        if self._closed:
+            raise StorageUnavailable("the database is closed")
+        future: Future[T] = Future()
+        self._queue.put((fn, future))
+        return await self._answer(future)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+        if self._pool is not None:
+            await asyncio.to_thread(self._pool.shutdown)
+        if self._readers is not None:
+            self._readers.dispose()
+        self._engine.dispose()
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+
+    async def _answer(self, future: Future[T]) -> T:
+        try:
+            async with asyncio.timeout(self._deadline):
+                return await asyncio.wrap_future(future)
+        except TimeoutError as error:
+            raise StorageUnavailable(
+                "the database did not answer in time", retry_after=5
+            ) from error
+
+    def _work(self) -> None:
+        while (work := self._queue.get()) is not None:
+            self._commit_group(work)
+
+    def _commit_group(self, first: _Work) -> None:
+        """Run all that waits in one transaction; answer everyone once it is on disk."""
+        settled: list[tuple[Future[Any], Any, BaseException | None]] = []
+        try:
+            with self._my_turn(), self._engine.connect() as connection, connection.begin():
+                work: _Work | None = first
+                while work is not None:
+                    fn, future = work
+                    if future.set_running_or_notify_cancel():
+                        settled.append((future, None, None))
+                        settled[-1] = (future, *_attempt(connection, fn))
+                    work = self._waiting() if len(settled) < MAX_GROUP else None
+        except BaseException as error:  # noqa: BLE001 — the callers get it; the thread lives on
+            failure = _ours(error)
+            waits = not settled and not first[1].done()
+            if waits and first[1].set_running_or_notify_cancel():
+                settled.append((first[1], None, None))
+            settled = [(future, None, failure) for future, _, _ in settled]
+        for future, result, problem in settled:
+            if problem is None:
+                future.set_result(result)
+            else:
+                future.set_exception(problem)
+
+    def _waiting(self) -> _Work | None:
+        try:
+            work = self._queue.get_nowait()
+        except queue.Empty:
+            return None
+        if work is None:  # closing: end this group, then the thread
+            self._queue.put(None)
+        return work
+
+    @contextmanager
+    def _my_turn(self) -> Iterator[None]:
+        if self._lock_file is None or os.name == "nt":
+            yield
+            return
+        import fcntl
+
+        fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+
+
+def _read(engine: Engine, fn: Callable[[Connection], T]) -> T:
+    try:
+        with engine.connect() as connection:
+            return fn(connection)
+    except DBAPIError as error:
+        known = _known(error)
+        if known is None:
+            raise
+        raise known from error
+
+
+def _attempt(
+    connection: Connection, fn: Callable[[Connection], T]
+) -> tuple[T | None, BaseException | None]:
+    """Run one caller's function in a savepoint, so that its failure is its own.
+
+    A failure that ended the whole transaction (a full disk, an I/O error) is raised instead.
+    """
+    savepoint = connection.begin_nested()
+    try:
+        result = fn(connection)
+        savepoint.commit()
+    except BaseException as error:
+        raw: Any = connection.connection.dbapi_connection
+        if not raw.in_transaction:
+            raise
+        savepoint.rollback()
+        return None, _ours(error)
+    return result, None
+
+
+def _engine(path: Path | None, busy_seconds: float, *, begin: str, readers: int) -> Engine:
+    shared: dict[str, Any] = {
+        "connect_args": {"timeout": busy_seconds, "check_same_thread": False},
+    }
+    if path is None:
+        engine = create_engine("sqlite://", poolclass=StaticPool, **shared)
+    else:
+        engine = create_engine(
+            f"sqlite:///{path}", poolclass=QueuePool, pool_size=readers, max_overflow=0, **shared
+        )
+
+    @event.listens_for(engine, "connect")
+    def _configure(raw: Any, _record: Any) -> None:
+        raw.isolation_level = None  # we say BEGIN ourselves
+        cursor = raw.cursor()
+        if path is not None:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        if begin == "BEGIN":
+            cursor.execute("PRAGMA query_only=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _ours(error: BaseException) -> BaseException:
+    """Return the failure to hand to a caller: a known one keeps the driver's as its cause."""
+    known = _known(error) if isinstance(error, DBAPIError) else None
+    if known is None:
+        return error
+    known.__cause__ = error
+    return known
+
+
+def _known(error: DBAPIError) -> AppError | None:
+    text = str(error.orig)
+    if "database or disk is full" in text:
+        return StorageFull("the disk is full: nothing was stored")
+    if "database is locked" in text or "database table is locked" in text:
+        return StorageUnavailable("another writer holds the database", retry_after=5)
+    if "readonly" in text or "disk I/O error" in text or "unable to open" in text:
+        return StorageUnavailable("the database file can't be written")
+    if "malformed" in text or "not a database" in text:
+        return StorageUnavailable("the database file is damaged")
+    return None

@@ -1,0 +1,210 @@
+"""The SQL tables: the system of record. Touches nothing.
+
+Times are microseconds since the epoch (`Instant`): exact, sortable and the same on both databases.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import GenericFunction
+
+metadata = sa.MetaData()
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Instant(sa.types.TypeDecorator[datetime]):
+    """An aware datetime, kept as a BIGINT of microseconds since the epoch."""
+
+    impl = sa.BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else (value - _EPOCH) // _MICROSECOND
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else _EPOCH + timedelta(microseconds=int(value))
+
+
+class db_now(GenericFunction[datetime]):
+    """The database's own clock as an `Instant`: leases must not depend on a replica's clock."""
+
+    type = Instant()
+    inherit_cache = True
+
+
+@compiles(db_now, "sqlite")
+def _sqlite_now(element: Any, compiler: Any, **_: Any) -> str:
+    return "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
+
+
+@compiles(db_now, "postgresql")
+def _postgres_now(element: Any, compiler: Any, **_: Any) -> str:
+    return "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
+
+
+def after(seconds: float) -> sa.ColumnElement[datetime]:
+    """Return the database's time in `seconds` from now."""
+    moved = db_now() + sa.literal(int(seconds * 1_000_000), sa.BigInteger)
+    return sa.type_coerce(moved, Instant)
+
+
+def _json() -> sa.JSON:
+    return sa.JSON(none_as_null=True)
+
+
+_serial = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+facts_of_store = sa.Table(
+    "store_facts",  # what the store knows of itself: the embedding stamp
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", _json(), nullable=False),
+)
+
+api_keys = sa.Table(
+    "api_keys",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("hash", sa.Text, nullable=False, unique=True),
+    sa.Column("prefix", sa.Text, nullable=False),
+    sa.Column("tenant_id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("revoked_at", Instant),
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("session_id", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # open | closed
+    sa.Column("last_seq", sa.Integer, nullable=False),
+    sa.Column("covered_seq", sa.Integer, nullable=False),  # the last message in the episode
+    sa.Column("memory_revision", sa.Integer, nullable=False),  # moves with every memory write
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("last_message_at", Instant, nullable=False),
+    sa.Column("closed_at", Instant),
+    sa.Index("sessions_of_user", "tenant_id", "user_id", "last_message_at"),
+    sa.Index("sessions_gone_quiet", "state", "last_message_at"),
+)
+
+messages = sa.Table(
+    "messages",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("tenant_id", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text, nullable=False),
+    sa.Column("seq", sa.Integer, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),  # user | assistant
+    sa.Column("content", sa.Text, nullable=False),
+    # user: complete. assistant: pending | complete | interrupted | failed
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("memory", sa.Text, nullable=False),  # on | read | off, as the turn asked for
+    sa.Column("client_message_id", sa.Text),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("receipt", _json()),
+    sa.Column("error", _json()),
+    sa.Column("holder", sa.Text),  # pending: the run that answers, and until when it may
+    sa.Column("lease_until", Instant),
+    sa.UniqueConstraint("tenant_id", "session_id", "seq"),
+    sa.UniqueConstraint("tenant_id", "session_id", "client_message_id"),
+    sa.Index("messages_pending", "status", "lease_until"),
+)
+
+episodes = sa.Table(
+    "episodes",
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("session_id", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("covered_seq", sa.Integer, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("indexed_version", sa.Integer, nullable=False),
+    sa.Column("dropped_sentences", sa.Integer, nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("ended_at", Instant, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.Index("episodes_of_user", "tenant_id", "user_id"),
+)
+
+documents = sa.Table(
+    "documents",
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("document_id", sa.Text, primary_key=True),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("doc_type", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("metadata", _json(), nullable=False),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("chunk_count", sa.Integer, nullable=False),  # vectors that the index may hold
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("indexed_version", sa.Integer, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.Index("documents_of_source", "tenant_id", "source"),
+)
+
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("tenant_id", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column(
+        "subject", sa.Text, nullable=False
+    ),  # what it is about, to cancel it with its subject
+    sa.Column("payload", _json(), nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # due | running | done
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("fence", sa.Integer, nullable=False),
+    sa.Column("due_at", Instant, nullable=False),
+    sa.Column("lease_until", Instant),
+    sa.Column("last_error", sa.Text),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("finished_at", Instant),
+    sa.UniqueConstraint("tenant_id", "kind", "key"),
+    sa.Index("jobs_due", "state", "due_at"),
+    sa.Index("jobs_of_subject", "tenant_id", "subject"),
+    sqlite_autoincrement=True,
+)
+
+# The embedded index. Rows and vectors are apart, so that a look through the metadata does not
+# read the vectors; `seq` only grows, so that a reader catches up by `seq > last seen`.
+index_rows = sa.Table(
+    "index_rows",
+    metadata,
+    sa.Column("seq", _serial, primary_key=True, autoincrement=True),
+    sa.Column("namespace", sa.Text, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text),
+    sa.Column("session_id", sa.Text),
+    sa.Column("document_id", sa.Text),
+    sa.Column("metadata", sa.Text, nullable=False),  # JSON
+    sa.UniqueConstraint("namespace", "id"),
+    sa.Index("index_rows_news", "namespace", "seq"),
+    sa.Index("index_rows_user", "namespace", "user_id"),
+    sa.Index("index_rows_session", "namespace", "session_id"),
+    sa.Index("index_rows_document", "namespace", "document_id"),
+    sqlite_autoincrement=True,
+)
+
+index_vectors = sa.Table(
+    "index_vectors",
+    metadata,
+    sa.Column("seq", _serial, primary_key=True, autoincrement=False),
+    sa.Column("embedding", sa.LargeBinary, nullable=False),  # float32, little endian
+)

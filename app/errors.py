@@ -1,0 +1,139 @@
+"""Every failure that the service reports on purpose. Touches nothing.
+
+Raise one where the fact is known; `app.api.responses` is the only place that renders them.
+"""
+
+from __future__ import annotations
+
+
+class AppError(Exception):
+    """A failure with a status, a stable `code`, and a text that a client may read.
+
+    `param` names the input at fault; `retry_after` is in seconds.
+    """
+
+    status = 500
+    code = "internal_error"
+    type = "server_error"
+
+    def __init__(
+        self, message: str, *, param: str | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.retry_after = retry_after
+
+
+class InvalidRequest(AppError):
+    status = 422
+    code = "invalid_request"
+    type = "invalid_request_error"
+
+
+class InvalidFilter(InvalidRequest):
+    code = "invalid_filter"
+
+
+class Unauthenticated(AppError):
+    status = 401
+    code = "unauthenticated"
+    type = "authentication_error"
+
+
+class Forbidden(AppError):
+    status = 403
+    code = "forbidden"
+    type = "permission_error"
+
+
+class NotFound(AppError):
+    status = 404
+    code = "not_found"
+    type = "invalid_request_error"
+
+
+class Conflict(AppError):
+    status = 409
+    code = "conflict"
+    type = "invalid_request_error"
+
+
+class TooLarge(AppError):
+    status = 413
+    code = "too_large"
+    type = "invalid_request_error"
+
+
+class PromptTooLarge(TooLarge):
+    code = "prompt_too_large"
+
+
+class SessionBusy(AppError):
+    """Earlier turns of the session did not end in time."""
+
+    status = 503
+    code = "session_busy"
+
+
+class StorageUnavailable(AppError):
+    """The database did not answer, or another writer held it for too long."""
+
+    status = 503
+    code = "storage_unavailable"
+
+
+class StorageFull(AppError):
+    status = 507
+    code = "storage_full"
+
+
+class UpstreamError(AppError):
+    """A part behind a seam failed: the model, the embedder or the index.
+
+    `part` is one of "model", "embedder", "index".
+    """
+
+    status = 502
+    code = "upstream_error"
+    type = "upstream_error"
+
+    def __init__(self, part: str, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.part = part
+
+
+class UpstreamInvalid(UpstreamError):
+    """It answered with something that is not an answer: garbage, a cut-off stream, nothing."""
+
+    code = "upstream_invalid"
+
+
+class UpstreamRefused(UpstreamError):
+    """It refused the request itself (a bad key, an unknown model, a bad argument)."""
+
+    code = "upstream_refused"
+
+
+class UpstreamUnavailable(UpstreamError):
+    """It could not be reached, or said that it can't answer now."""
+
+    status = 503
+    code = "upstream_unavailable"
+
+
+class UpstreamBusy(UpstreamUnavailable):
+    """It limits our rate; `retry_after` says for how long, where it said so."""
+
+    code = "upstream_busy"
+
+
+class UpstreamTimeout(UpstreamError):
+    status = 504
+    code = "upstream_timeout"
+
+
+class Misconfigured(AppError):
+    """The settings can't work; raised at start, with what to change."""
+
+    code = "misconfigured"

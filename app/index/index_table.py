@@ -1,0 +1,312 @@
+"""The SQL of the embedded index: its two tables, read and written. Touches: the SQL database.
+
+Every function here returns a plain function for `Database.read` or `Database.write`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+
+from app.db import Connection
+from app.db.tables import index_rows, index_vectors
+from app.index.base import Scalar, Values, Vector
+from app.index.matrix import Floats, Seqs
+from app.index.rows import metadata_json
+
+# Above it a database may refuse the statement (SQLite before 3.32: 999 values).
+MAX_IN = 500
+MAX_KEY_CHARS = 256
+# What a field column holds for a value that isn't a string: a list, say, which may hold one.
+OTHER = "*"
+# The fields with an index, the most selective first.
+FIELDS = ("session_id", "document_id", "user_id")
+
+# Built once: to build a statement takes SQLAlchemy longer than SQLite takes to answer it.
+_rows, _vectors = index_rows.c, index_vectors.c
+_with_vector = index_rows.join(index_vectors, _vectors.seq == _rows.seq)
+_here = _rows.namespace == sa.bindparam("in_namespace")
+_these_ids = _rows.id.in_(sa.bindparam("ids", expanding=True))
+_is_key = {field: _rows[field].in_(sa.bindparam("keys", expanding=True)) for field in FIELDS}
+_page = (
+    sa.select(_rows.seq)
+    .where(_here, _rows.seq > sa.bindparam("after"))
+    .order_by(_rows.seq)
+    .limit(sa.bindparam("page", type_=sa.Integer))
+)
+
+_count_of = {
+    field: sa.select(sa.func.count()).select_from(
+        sa.select(sa.literal_column("1"))
+        .where(_here, is_key)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+        .subquery()
+    )
+    for field, is_key in _is_key.items()
+}
+_slice_of = {
+    field: sa.select(_rows.seq, _rows.id, _rows.metadata, _vectors.embedding)
+    .select_from(_with_vector)
+    .where(_here, is_key)
+    for field, is_key in _is_key.items()
+}
+_seqs_of = {field: sa.select(_rows.seq).where(_here, is_key) for field, is_key in _is_key.items()}
+_news = _page.add_columns(_vectors.embedding).select_from(_with_vector)
+_by_seq = sa.select(_rows.seq, _rows.id, _rows.metadata).where(
+    _rows.seq.in_(sa.bindparam("seqs", expanding=True))
+)
+_newest = sa.select(sa.func.max(_rows.seq)).where(_here)
+_by_id = (
+    sa.select(_rows.id, _rows.metadata, _vectors.embedding)
+    .select_from(_with_vector)
+    .where(_here, _these_ids)
+)
+_seqs_by_id = sa.select(_rows.seq, _rows.id).where(_here, _these_ids)
+# By a list, not by a subquery, for which Postgres may read the whole table.
+_delete_rows = sa.delete(index_rows).where(_rows.seq.in_(sa.bindparam("seqs", expanding=True)))
+_delete_vectors = sa.delete(index_vectors).where(
+    _vectors.seq.in_(sa.bindparam("seqs", expanding=True))
+)
+_counts = sa.select(_rows.namespace, sa.func.count()).group_by(_rows.namespace)
+
+
+class Row(NamedTuple):
+    """A stored row without its vector; `metadata` is JSON."""
+
+    seq: int
+    id: str
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """A condition that an SQL index answers: `field` holds one of `keys`. Wider than the filter."""
+
+    field: str
+    keys: tuple[str, ...]
+
+    def parts(self, namespace: str) -> Iterator[dict[str, object]]:
+        """Yield the parameters of statements that find no row twice."""
+        for keys in _slices(self.keys):
+            yield {"in_namespace": namespace, "keys": keys}
+
+
+def narrow(bound: dict[str, frozenset[Scalar]]) -> Narrow | None:
+    """Return the tightest indexed condition in what a filter requires, if it has one."""
+    fields = [field for field in FIELDS if field in bound]
+    if not fields:
+        return None
+    field = min(fields, key=lambda name: len(bound[name]))
+    return Narrow(field, tuple({OTHER, *(_key(value) for value in bound[field])}))
+
+
+def slice_up_to(
+    namespace: str, condition: Narrow, limit: int, dimension: int
+) -> Callable[[Connection], tuple[list[Row], Floats] | None]:
+    """Read the rows that meet the condition, or None if they are more than `limit`."""
+
+    def read(connection: Connection) -> tuple[list[Row], Floats] | None:
+        parts = list(condition.parts(namespace))
+        total = 0
+        for part in parts:
+            counted = connection.execute(_count_of[condition.field], {**part, "most": limit + 1})
+            total += counted.scalar_one()
+            if total > limit:
+                return None
+        found = [
+            row
+            for part in parts
+            for row in connection.execute(_slice_of[condition.field], part).tuples().all()
+        ]
+        rows = [Row(seq, id, metadata) for seq, id, metadata, _ in found]
+        return rows, _floats([blob for _, _, _, blob in found], dimension)
+
+    return read
+
+
+def seqs_of(namespace: str, condition: Narrow) -> Callable[[Connection], Seqs]:
+    """Read the seqs of the rows that meet the condition, ascending."""
+
+    def read(connection: Connection) -> Seqs:
+        found: list[int] = []
+        for part in condition.parts(namespace):
+            found += connection.execute(_seqs_of[condition.field], part).scalars()
+        return np.sort(np.array(found, np.int64))
+
+    return read
+
+
+def seqs_after(namespace: str, after: int, limit: int) -> Callable[[Connection], list[int]]:
+    wanted = {"in_namespace": namespace, "after": after, "page": limit}
+    return lambda connection: list(connection.execute(_page, wanted).scalars())
+
+
+def news(
+    namespace: str, after: int, limit: int, dimension: int
+) -> Callable[[Connection], tuple[list[int], Floats]]:
+    """Read the next rows in the order in which they were committed."""
+
+    def read(connection: Connection) -> tuple[list[int], Floats]:
+        wanted = {"in_namespace": namespace, "after": after, "page": limit}
+        found = connection.execute(_news, wanted).all()
+        return [seq for seq, _ in found], _floats([blob for _, blob in found], dimension)
+
+    return read
+
+
+def rows_by_seq(
+    namespace: str, seqs: Seqs
+) -> Callable[[Connection], tuple[dict[int, Row], int | None]]:
+    """Read the rows that still exist and, if any doesn't, the newest `seq` of the namespace."""
+
+    def read(connection: Connection) -> tuple[dict[int, Row], int | None]:
+        found: dict[int, Row] = {}
+        for part in _slices(seqs.tolist()):
+            rows = connection.execute(_by_seq, {"seqs": part}).tuples().all()
+            found.update((seq, Row(seq, id, metadata)) for seq, id, metadata in rows)
+        if len(found) == len(seqs):
+            return found, None
+        return found, connection.execute(_newest, {"in_namespace": namespace}).scalar() or 0
+
+    return read
+
+
+def rows_by_id(
+    namespace: str, ids: Sequence[str], dimension: int
+) -> Callable[[Connection], list[tuple[str, str, Values]]]:
+    """Read (id, metadata, values) of at most `MAX_IN` rows."""
+
+    def read(connection: Connection) -> list[tuple[str, str, Values]]:
+        found = connection.execute(_by_id, {"in_namespace": namespace, "ids": ids}).tuples()
+        return [(id, metadata, _floats([blob], dimension)[0]) for id, metadata, blob in found]
+
+    return read
+
+
+def ids_after(
+    namespace: str, after: str, limit: int, *, inclusive: bool
+) -> Callable[[Connection], list[str]]:
+    """Read the next ids in the order of their bytes, whatever language the database sorts in."""
+
+    def read(connection: Connection) -> list[str]:
+        plain = "C" if connection.dialect.name == "postgresql" else "BINARY"
+        id = sa.collate(index_rows.c.id, plain)
+        wanted = (
+            sa.select(index_rows.c.id)
+            .where(index_rows.c.namespace == namespace, id >= after if inclusive else id > after)
+            .order_by(id)
+            .limit(limit)
+        )
+        return list(connection.execute(wanted).scalars())
+
+    return read
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    return dict(connection.execute(_counts).tuples().all())
+
+
+def answer(connection: Connection) -> None:
+    connection.execute(sa.select(sa.literal(1)))
+
+
+def a_stored_dimension(connection: Connection) -> int | None:
+    blob = connection.execute(sa.select(index_vectors.c.embedding).limit(1)).scalar()
+    return None if blob is None else len(blob) // np.dtype(np.float32).itemsize
+
+
+def store(namespace: str, vectors: Sequence[Vector]) -> Callable[[Connection], None]:
+    """Insert or replace at most `MAX_IN` rows of different ids; a replaced row gets a new `seq`."""
+    fresh = [_columns(namespace, vector) for vector in vectors]
+    blobs = {vector.id: _blob(vector.values) for vector in vectors}
+    ours = {"in_namespace": namespace, "ids": list(blobs)}
+
+    def write(connection: Connection) -> None:
+        _take_turn(connection, namespace)
+        _remove(connection, list(connection.execute(_seqs_by_id, ours).scalars()))
+        connection.execute(sa.insert(index_rows), fresh)
+        stored = connection.execute(_seqs_by_id, ours).tuples()
+        connection.execute(
+            sa.insert(index_vectors), [{"seq": seq, "embedding": blobs[id]} for seq, id in stored]
+        )
+
+    return write
+
+
+def remove(namespace: str, ids: Sequence[str]) -> Callable[[Connection], None]:
+    """Delete at most `MAX_IN` rows by id."""
+
+    def write(connection: Connection) -> None:
+        _take_turn(connection, namespace)
+        ours = {"in_namespace": namespace, "ids": ids}
+        _remove(connection, list(connection.execute(_seqs_by_id, ours).scalars()))
+
+    return write
+
+
+def remove_seqs(namespace: str, seqs: Sequence[int]) -> Callable[[Connection], None]:
+    def write(connection: Connection) -> None:
+        _take_turn(connection, namespace)
+        _remove(connection, seqs)
+
+    return write
+
+
+def _remove(connection: Connection, seqs: Sequence[int]) -> None:
+    for part in _slices(seqs):
+        connection.execute(_delete_vectors, {"seqs": part})
+        connection.execute(_delete_rows, {"seqs": part})
+
+
+def _take_turn(connection: Connection, namespace: str) -> None:
+    """Let `seq` grow in the order of commits: who reads past a row must never miss it.
+
+    Postgres gives the lock back once the commit can be seen. SQLite has one writer anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        digest = hashlib.blake2b(namespace.encode(), digest_size=8, person=b"index").digest()
+        key = int.from_bytes(digest, "big", signed=True)
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(key)))
+
+
+def _columns(namespace: str, vector: Vector) -> dict[str, str | None]:
+    held = {field: vector.metadata.get(field) for field in FIELDS}
+    return {
+        "namespace": namespace,
+        "id": vector.id,
+        "metadata": metadata_json(vector).decode(),
+        **{
+            field: None if value is None else OTHER if isinstance(value, list) else _key(value)
+            for field, value in held.items()
+        },
+    }
+
+
+def _key(value: Scalar) -> str:
+    """Return what a field column holds: cut to what an index takes, without what Postgres refuses.
+
+    Two values may get the same key, which only makes the condition wider.
+    """
+    if not isinstance(value, str):
+        return OTHER
+    return value[:MAX_KEY_CHARS].replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _blob(values: Values) -> bytes:
+    exact = values.astype(np.float64)
+    return (exact / np.linalg.norm(exact)).astype("<f4").tobytes()
+
+
+def _floats(blobs: Iterable[bytes], dimension: int) -> Floats:
+    values = np.frombuffer(b"".join(blobs), "<f4").astype(np.float32, copy=False)
+    return values.reshape(-1, dimension)
+
+
+def _slices(items: Sequence[str] | Sequence[int]) -> Iterator[Sequence[str] | Sequence[int]]:
+    for start in range(0, len(items), MAX_IN):
+        yield items[start : start + MAX_IN]

@@ -1,0 +1,356 @@
+"""Durable work that happens exactly once across replicas. Touches: the `jobs` table.
+
+A row is claimed under a lease; a lease that ran out is simply due again. A result is committed
+only while the claim's fence is the newest, so a worker that was frozen and comes back commits
+nothing. Leases run on the database's clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from app.db import Connection, Database, db_now
+from app.db.tables import after, jobs
+from app.errors import AppError
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+FIRST_RETRY_SECONDS = 2.0
+LONGEST_RETRY_SECONDS = 900.0
+LOOK_AGAIN_SECONDS = 0.1
+CALLER_SECONDS = 60.0  # a job whose caller does it itself is left alone for so long
+
+
+class LostClaim(Exception):
+    """Another worker has taken the job over, or it was cancelled: commit nothing."""
+
+
+class Postpone(Exception):
+    """Raised by a handler: not now, try again. `reason` is shown in /health/ready."""
+
+    def __init__(self, reason: str, *, after_seconds: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.after_seconds = after_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job that this worker holds until its lease runs out."""
+
+    id: int
+    tenant_id: str
+    kind: str
+    key: str
+    payload: Mapping[str, Any]
+    attempts: int
+    fence: int
+
+
+Handler = Callable[[Claim], Awaitable[None]]
+
+
+def put(
+    connection: Connection,
+    tenant_id: str,
+    kind: str,
+    key: str,
+    payload: Mapping[str, Any],
+    *,
+    subject: str,
+    now: datetime,
+    delay_seconds: float = 0.0,
+) -> bool:
+    """Add a job in the caller's transaction; a second `(kind, key)` of a tenant changes nothing.
+
+    Returns whether it is new. `subject` names what it is about, so that `cancel` finds it. A
+    caller that is about to do the job itself delays it, so that workers leave it alone until then.
+    """
+    insert = sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert
+    statement = (
+        insert(jobs)
+        .values(
+            tenant_id=tenant_id,
+            kind=kind,
+            key=key,
+            subject=subject,
+            payload=dict(payload),
+            state="due",
+            attempts=0,
+            fence=0,
+            due_at=after(delay_seconds),
+            created_at=now,
+        )
+        .on_conflict_do_nothing(index_elements=["tenant_id", "kind", "key"])
+        .returning(jobs.c.id)
+    )
+    return connection.execute(statement).first() is not None
+
+
+def cancel(connection: Connection, tenant_id: str, subject: str) -> int:
+    """Remove the jobs about a subject, running ones included; returns how many."""
+    gone = jobs.delete().where(jobs.c.tenant_id == tenant_id, jobs.c.subject == subject)
+    return connection.execute(gone).rowcount
+
+
+class Jobs:
+    """The table with the calls that a worker needs."""
+
+    def __init__(self, database: Database, *, lease_seconds: float) -> None:
+        self._database = database
+        self._lease_seconds = lease_seconds
+
+    async def claim(self, kinds: list[str]) -> Claim | None:
+        """Take the longest-due job of these kinds, or None."""
+        return await self._database.write(lambda c: _claim(c, kinds, self._lease_seconds))
+
+    async def claim_key(self, tenant_id: str, kind: str, key: str) -> Claim | None:
+        """Take one named job if nobody works on it, due or not yet due."""
+        return await self._database.write(
+            lambda c: _claim(c, [kind], self._lease_seconds, tenant_id=tenant_id, key=key)
+        )
+
+    async def extend(self, claim: Claim) -> None:
+        """Renew the lease. Raises `LostClaim`."""
+
+        def renew(connection: Connection) -> None:
+            _hold(connection, claim)
+            connection.execute(
+                jobs.update()
+                .where(jobs.c.id == claim.id)
+                .values(lease_until=after(self._lease_seconds))
+            )
+
+        await self._database.write(renew)
+
+    async def commit(self, claim: Claim, fn: Callable[[Connection], T]) -> T:
+        """Run `fn` in a transaction that is void unless the claim still holds."""
+
+        def held(connection: Connection) -> T:
+            _hold(connection, claim)
+            return fn(connection)
+
+        return await self._database.write(held)
+
+    async def finish(self, claim: Claim, fn: Callable[[Connection], T]) -> T:
+        """Like `commit`, and the job is done with it."""
+
+        def held(connection: Connection) -> T:
+            _hold(connection, claim)
+            result = fn(connection)
+            connection.execute(
+                jobs.update()
+                .where(jobs.c.id == claim.id)
+                .values(state="done", finished_at=db_now(), lease_until=None, last_error=None)
+            )
+            return result
+
+        return await self._database.write(held)
+
+    async def fail(self, claim: Claim, reason: str, *, after_seconds: float | None = None) -> None:
+        """Put the job back with its reason, due after a growing, jittered pause."""
+        backoff = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (claim.attempts - 1))
+        pause = max(after_seconds or 0.0, backoff) * random.uniform(1.0, 1.25)  # noqa: S311
+
+        def put_back(connection: Connection) -> None:
+            connection.execute(
+                jobs.update()
+                .where(jobs.c.id == claim.id, jobs.c.fence == claim.fence)
+                .values(state="due", due_at=after(pause), lease_until=None, last_error=reason[:500])
+            )
+
+        await self._database.write(put_back)
+
+    async def state(self, tenant_id: str, kind: str, key: str) -> tuple[str, str | None] | None:
+        """Return a job's state ("due", "running", "done") and its last error; None if unknown."""
+        statement = sa.select(jobs.c.state, jobs.c.last_error).where(
+            jobs.c.tenant_id == tenant_id, jobs.c.kind == kind, jobs.c.key == key
+        )
+        row = await self._database.read(lambda c: c.execute(statement).first())
+        return None if row is None else (row.state, row.last_error)
+
+    async def pending(self) -> dict[str, dict[str, Any]]:
+        """Return, by kind, how many jobs are not done, how many of them failed, and one reason."""
+        return await self._database.read(_pending)
+
+    async def purge_done(self, *, older_than_seconds: float) -> int:
+        """Forget finished jobs; their keys may come again afterwards."""
+        old = jobs.delete().where(
+            jobs.c.state == "done", jobs.c.finished_at < after(-older_than_seconds)
+        )
+        return await self._database.write(lambda c: c.execute(old).rowcount)
+
+
+class Worker:
+    """Claims due jobs and hands them to the handler of their kind."""
+
+    def __init__(
+        self, queue: Jobs, handlers: Mapping[str, Handler], *, lease_seconds: float
+    ) -> None:
+        self._queue = queue
+        self._handlers = handlers
+        self._lease_seconds = lease_seconds
+        self._news = asyncio.Event()
+
+    def wake(self) -> None:
+        """Say that there may be something due, so that it need not wait for the next poll."""
+        self._news.set()
+
+    async def work(self, *, poll_seconds: float) -> None:
+        """One pass: do all that is due, then wait for news or for the next poll."""
+        self._news.clear()
+        await self.drain()
+        try:
+            async with asyncio.timeout(poll_seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    async def drain(self) -> int:
+        """Do all that is due now; returns the number of jobs tried."""
+        tried = 0
+        while (claim := await self._queue.claim(list(self._handlers))) is not None:
+            await self.run(claim)
+            tried += 1
+        return tried
+
+    async def run_key(self, tenant_id: str, kind: str, key: str) -> bool:
+        """Do one named job now, or wait for the worker that is at it; says whether it is done."""
+        patience = time.monotonic() + self._lease_seconds
+        while time.monotonic() < patience:
+            claim = await self._queue.claim_key(tenant_id, kind, key)
+            if claim is not None:
+                return await self.run(claim)
+            state = await self._queue.state(tenant_id, kind, key)
+            if state is None or state[0] == "done":
+                return state is not None
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        return False
+
+    async def run(self, claim: Claim) -> bool:
+        """Do one claimed job while renewing its lease; returns whether it succeeded."""
+        work = asyncio.ensure_future(self._handlers[claim.kind](claim))
+        renewal = asyncio.ensure_future(self._renew(claim, work))
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            work.cancel()
+            await asyncio.wait([work])
+            await self._queue.fail(claim, "the service was stopped")
+            raise
+        finally:
+            renewal.cancel()
+        return await self._settle(claim, work)
+
+    async def _settle(self, claim: Claim, work: asyncio.Future[None]) -> bool:
+        """Put a job back that failed, with its reason; says whether it succeeded."""
+        error = LostClaim() if work.cancelled() else work.exception()
+        if error is None:
+            return True
+        if isinstance(error, LostClaim):
+            log.info("job %s %s was taken over or cancelled", claim.kind, claim.id)
+        elif isinstance(error, Postpone):
+            await self._queue.fail(claim, error.reason, after_seconds=error.after_seconds)
+        elif isinstance(error, AppError):
+            log.warning("job %s %s failed: %s", claim.kind, claim.id, error.message)
+            await self._queue.fail(claim, error.message, after_seconds=error.retry_after)
+        else:
+            log.error("job %s %s failed", claim.kind, claim.id, exc_info=error)
+            await self._queue.fail(claim, type(error).__name__)
+        return False
+
+    async def _renew(self, claim: Claim, work: asyncio.Future[None]) -> None:
+        try:
+            while True:
+                await asyncio.sleep(self._lease_seconds / 3)
+                await self._queue.extend(claim)
+        except LostClaim:
+            work.cancel()
+
+
+def _claim(
+    connection: Connection,
+    kinds: list[str],
+    lease_seconds: float,
+    *,
+    tenant_id: str | None = None,
+    key: str | None = None,
+) -> Claim | None:
+    lapsed = sa.and_(jobs.c.state == "running", jobs.c.lease_until < db_now())
+    if key is None:
+        free = sa.or_(sa.and_(jobs.c.state == "due", jobs.c.due_at <= db_now()), lapsed)
+    else:
+        free = sa.and_(
+            jobs.c.tenant_id == tenant_id,
+            jobs.c.key == key,
+            sa.or_(jobs.c.state == "due", lapsed),
+        )
+    due = (
+        sa.select(jobs.c.id)
+        .where(jobs.c.kind.in_(kinds), free)
+        .order_by(jobs.c.due_at, jobs.c.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    taken = (
+        jobs.update()
+        .where(jobs.c.id.in_(sa.select(due.c.id)))
+        .values(
+            state="running",
+            fence=jobs.c.fence + 1,
+            attempts=jobs.c.attempts + 1,
+            lease_until=after(lease_seconds),
+        )
+        .returning(
+            jobs.c.id,
+            jobs.c.tenant_id,
+            jobs.c.kind,
+            jobs.c.key,
+            jobs.c.payload,
+            jobs.c.attempts,
+            jobs.c.fence,
+        )
+    )
+    row = connection.execute(taken).first()
+    return None if row is None else Claim(*row)
+
+
+def _hold(connection: Connection, claim: Claim) -> None:
+    held = connection.execute(
+        sa.select(jobs.c.id)
+        .where(jobs.c.id == claim.id, jobs.c.fence == claim.fence, jobs.c.state == "running")
+        .with_for_update()
+    ).first()
+    if held is None:
+        raise LostClaim
+
+
+def _pending(connection: Connection) -> dict[str, dict[str, Any]]:
+    failed = jobs.c.last_error.is_not(None)
+    rows = connection.execute(
+        sa.select(
+            jobs.c.kind,
+            sa.func.count(),
+            sa.func.sum(sa.case((failed, 1), else_=0)),
+            sa.func.max(jobs.c.last_error),
+        )
+        .where(jobs.c.state != "done")
+        .group_by(jobs.c.kind)
+    )
+    return {
+        kind: {"pending": count, "failed": int(failures or 0), "last_error": reason}
+        for kind, count, failures, reason in rows
+    }

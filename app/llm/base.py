@@ -1,0 +1,111 @@
+"""The contracts of the chat model and the embedder. Touches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Role = Literal["system", "user", "assistant"]
+Purpose = Literal["chat", "understand", "checkpoint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """One message of a prompt."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call. `counted` is False where the provider said nothing and we estimated."""
+
+    input_tokens: int
+    output_tokens: int
+    counted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of a reply; `reason` is the provider's finish reason ("stop", "length", …)."""
+
+    reason: str
+    usage: Usage
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    text: str
+    reason: str
+    usage: Usage
+    model: str
+
+
+class ChatModel(Protocol):
+    """A model that answers a list of messages.
+
+    Both calls raise `UpstreamError` (part "model"): Busy with `retry_after`, Timeout, Unavailable,
+    Refused, and Invalid for a stream that ends without a finish reason or an empty answer.
+    """
+
+    name: str
+
+    def stream(self, prompt: Sequence[Say], *, max_tokens: int) -> AsyncIterator[Token | Finish]:
+        """Yield the reply as it comes, then exactly one `Finish`."""
+        ...
+
+    async def complete(self, prompt: Sequence[Say], *, max_tokens: int) -> Completion:
+        """Return the whole reply."""
+        ...
+
+    async def warm(self) -> None:
+        """Load what the first call would have to load. No network."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The measured gates of one embedding model, as max(0, cosine)."""
+
+    memory: float
+    documents: float
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors.
+
+    `name` and `dimension` are known without loading the model: they are the stamp of an index.
+    """
+
+    name: str
+    dimension: int
+    thresholds: Thresholds
+
+    async def embed(
+        self, texts: Sequence[str], *, kind: Literal["query", "passage"] = "passage"
+    ) -> NDArray[np.float32]:
+        """Return (len(texts), dimension) float32, rows of length 1.
+
+        `kind` matters only to models that embed questions and passages differently.
+        Raises `UpstreamError` (part "embedder").
+        """
+        ...
+
+    async def warm(self) -> None:
+        """Load what the first call would have to load. No network."""
+        ...
+
+    async def close(self) -> None: ...

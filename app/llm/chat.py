@@ -1,0 +1,275 @@
+"""Any LangChain chat model behind our contract. Touches: the network, through LangChain.
+
+LangChain costs over a second to import and a vendor's client some more, so the model is built in a
+thread on first use or by `warm()`. SDK retries are switched off: only here is it known how much of
+the deadline is left, so a `Retry-After` that does not fit becomes `UpstreamBusy` at once, where an
+SDK would sleep until the deadline and leave nothing but a timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from app.errors import (
+    AppError,
+    Misconfigured,
+    UpstreamInvalid,
+    UpstreamUnavailable,
+)
+from app.llm.base import Completion, Finish, Say, Token, Usage
+from app.llm.reasoning import Answer, without_reasoning
+from app.llm.tokens import estimate_tokens
+from app.llm.upstream import Vendor
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import BaseMessage
+
+T = TypeVar("T")
+
+LONGEST_PAUSE_SECONDS = 5.0  # a person is waiting: rather tell them to come back
+
+_FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason")
+_FINISH_NAMES = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
+
+
+def _max_tokens(limit: int) -> dict[str, Any]:
+    return {"max_tokens": limit}
+
+
+class LangChainChat:
+    """A `ChatModel` over a LangChain `BaseChatModel`.
+
+    build: makes the model; runs in a thread, so it may import and block. Raises `Misconfigured`.
+    translate: turns what the model raises into ours.
+    deadline_seconds: for one call with its retries, and for a whole stream.
+    limit: how this model is told the most tokens to answer with.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        build: Callable[[], BaseChatModel],
+        translate: Callable[[Exception], AppError],
+        *,
+        deadline_seconds: float,
+        max_retries: int = 2,
+        count_tokens: Callable[[str], int] = estimate_tokens,
+        limit: Callable[[int], dict[str, Any]] = _max_tokens,
+    ) -> None:
+        self.name = name
+        self._build = build
+        self._translate = translate
+        self._deadline_seconds = deadline_seconds
+        self._max_retries = max_retries
+        self._count_tokens = count_tokens
+        self._limit = limit
+        self._model: BaseChatModel | None = None
+        self._building = asyncio.Lock()
+
+    async def stream(
+        self, prompt: Sequence[Say], *, max_tokens: int
+    ) -> AsyncGenerator[Token | Finish, None]:
+        """Yield the reply as it comes, then exactly one `Finish`. See `ChatModel.stream`."""
+        model = await self._loaded()
+        messages = _messages(prompt)
+        deadline = self._deadline()
+
+        async def opened() -> tuple[AsyncGenerator[BaseMessage, None], BaseMessage | None]:
+            chunks = cast(
+                "AsyncGenerator[BaseMessage, None]",
+                model.astream(messages, **self._limit(max_tokens)),
+            )
+            return chunks, await anext(chunks, None)
+
+        answer = Answer()
+        chunks, chunk = await self._retried(opened, deadline)
+        reason, usage = "", None
+        async with aclosing(chunks):
+            while chunk is not None:
+                if text := answer.feed(str(chunk.text)):
+                    yield Token(text)
+                reason = _finish_reason(chunk) or reason
+                usage = _added(usage, _usage(chunk))
+                chunk = await self._guarded(anext(chunks, None), deadline)
+        if rest := answer.rest():
+            yield Token(rest)
+        self._check(answer.text, reason)
+        yield Finish(reason, usage or self._estimated(prompt, answer.text), self.name)
+
+    async def complete(self, prompt: Sequence[Say], *, max_tokens: int) -> Completion:
+        """Return the whole reply. See `ChatModel.complete`."""
+        model = await self._loaded()
+        messages = _messages(prompt)
+        message = await self._retried(
+            lambda: model.ainvoke(messages, **self._limit(max_tokens)), self._deadline()
+        )
+        text = without_reasoning(str(message.text))
+        reason = _finish_reason(message)
+        self._check(text, reason)
+        return Completion(text, reason, _usage(message) or self._estimated(prompt, text), self.name)
+
+    async def warm(self) -> None:
+        """Import LangChain and build the model. No network. Raises `Misconfigured`."""
+        await self._loaded()
+
+    async def close(self) -> None:
+        """Close the HTTP client that `build` gave to the model, if it gave one."""
+        client = getattr(self._model, "http_async_client", None)
+        self._model = None
+        if client is not None:
+            await client.aclose()
+
+    async def _loaded(self) -> BaseChatModel:
+        async with self._building:
+            if self._model is None:
+                self._model = await asyncio.to_thread(self._build)
+            return self._model
+
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self._deadline_seconds
+
+    async def _retried(self, call: Callable[[], Awaitable[T]], deadline: float) -> T:
+        pause = 0.5
+        for _ in range(self._max_retries):
+            try:
+                return await self._guarded(call(), deadline)
+            except UpstreamUnavailable as error:
+                wanted = pause if error.retry_after is None else error.retry_after
+                left = deadline - asyncio.get_running_loop().time()
+                if wanted > min(left, LONGEST_PAUSE_SECONDS):
+                    raise
+            await asyncio.sleep(wanted)
+            pause *= 2
+        return await self._guarded(call(), deadline)
+
+    async def _guarded(self, call: Awaitable[T], deadline: float) -> T:
+        # The deadline goes around each wait for the vendor, never around a `yield`: there it would
+        # cancel the reader of the stream instead.
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await call
+        except Exception as error:
+            raise self._translate(error) from error
+
+    def _check(self, text: str, reason: str) -> None:
+        if not reason:
+            raise UpstreamInvalid("model", f"The answer of {self.name} was cut off.")
+        if not text.strip():
+            raise UpstreamInvalid(
+                "model", f"{self.name} gave an empty answer (finish reason {reason!r})."
+            )
+
+    def _estimated(self, prompt: Sequence[Say], reply: str) -> Usage:
+        asked = sum(self._count_tokens(say.content) for say in prompt)
+        return Usage(asked, self._count_tokens(reply), counted=False)
+
+
+def provider_chat(
+    spec: str,
+    *,
+    timeout_seconds: float,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    max_retries: int = 2,
+) -> LangChainChat:
+    """Return the chat model of "provider:model", through LangChain's `init_chat_model`.
+
+    api_key, base_url: None leaves both to the provider's own environment variables.
+    Raises `Misconfigured` for a malformed spec; the model's `warm` does for a missing package.
+    """
+    provider, _, model = spec.partition(":")
+    if not provider or not model:
+        raise Misconfigured(
+            f"CHAT_MODEL must look like provider:model, as in openai:gpt-5-mini; it is {spec!r}.",
+            param="CHAT_MODEL",
+        )
+    key_setting = f"the API key of {provider} ({provider.upper()}_API_KEY)"
+    vendor = Vendor("model", provider, model, key_setting, "CHAT_MODEL")
+    extra: dict[str, Any] = {"timeout": timeout_seconds, "max_retries": 0}
+    if api_key:
+        extra["api_key"] = api_key
+    if base_url:
+        extra["base_url"] = base_url
+
+    def build() -> BaseChatModel:
+        try:
+            from langchain.chat_models import init_chat_model
+
+            if provider == "openai":
+                from openai import DefaultAsyncHttpxClient
+
+                # LangChain shares one client per base URL in the process; ours can be closed.
+                extra["http_async_client"] = DefaultAsyncHttpxClient()
+                extra["stream_usage"] = True
+            made: BaseChatModel = init_chat_model(model, model_provider=provider, **extra)
+            return made
+        except ImportError as error:
+            raise missing_package("CHAT_MODEL", spec, error) from error
+        except Exception as error:
+            raise Misconfigured(
+                f"CHAT_MODEL={spec!r} can't be set up ({type(error).__name__}): "
+                f"check the provider's name and {key_setting}.",
+                param="CHAT_MODEL",
+            ) from error
+
+    return LangChainChat(
+        spec,
+        build,
+        vendor.translate,
+        deadline_seconds=timeout_seconds,
+        max_retries=max_retries,
+        limit=_LIMITS.get(provider, _max_tokens),
+    )
+
+
+_LIMITS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "ollama": lambda limit: {"options": {"num_predict": limit}},
+    "google_genai": lambda limit: {"max_output_tokens": limit},
+    "google_vertexai": lambda limit: {"max_output_tokens": limit},
+}
+
+
+def missing_package(setting: str, spec: str, error: ImportError) -> Misconfigured:
+    """Return the refusal for a LangChain provider whose package is not installed."""
+    cause = error.__cause__
+    module = (cause.name if isinstance(cause, ImportError) else None) or error.name
+    package = (module or f"langchain-{spec.partition(':')[0]}").partition(".")[0]
+    package = package.replace("_", "-")
+    return Misconfigured(
+        f"{setting}={spec!r} needs the package {package}: pip install {package}", param=setting
+    )
+
+
+def _messages(prompt: Sequence[Say]) -> list[BaseMessage]:
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+
+    kinds: dict[str, type[BaseMessage]] = {
+        "system": SystemMessage,
+        "user": HumanMessage,
+        "assistant": AIMessage,
+    }
+    return [kinds[say.role](content=say.content) for say in prompt]
+
+
+def _finish_reason(message: BaseMessage) -> str:
+    for key in _FINISH_KEYS:
+        if reason := message.response_metadata.get(key):
+            name = str(reason).lower()
+            return _FINISH_NAMES.get(name, name)
+    return ""
+
+
+def _usage(message: BaseMessage) -> Usage | None:
+    found = getattr(message, "usage_metadata", None)
+    return Usage(found["input_tokens"], found["output_tokens"]) if found else None
+
+
+def _added(sum_: Usage | None, more: Usage | None) -> Usage | None:
+    # Some providers report the prompt with the first chunk and the answer with the last one.
+    if sum_ is None or more is None:
+        return sum_ or more
+    return Usage(sum_.input_tokens + more.input_tokens, sum_.output_tokens + more.output_tokens)

@@ -1,0 +1,76 @@
+"""Groq's chat models through LangChain's ChatGroq. Touches: the network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.errors import Misconfigured
+from app.llm.chat import LangChainChat
+from app.llm.upstream import Vendor
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+
+def groq_chat(
+    *,
+    api_key: str,
+    model: str,
+    base_url: str | None = None,
+    timeout_seconds: float = 60.0,
+    max_retries: int = 2,
+    temperature: float = 0.3,
+    reasoning_effort: str | None = None,
+    model_setting: str = "GROQ_MODEL",
+) -> LangChainChat:
+    """Return a Groq model as our `ChatModel`.
+
+    base_url: the root of the API or what ends in /openai/v1; None is Groq's own.
+    timeout_seconds: for a call with all its retries, and for a whole stream.
+    reasoning_effort: None is "low" for gpt-oss, whose reasoning counts against `max_tokens`, and
+    the model's own default elsewhere.
+    model_setting: the setting that a refusal of the model's id points to.
+    Raises `Misconfigured` without a key.
+    """
+    if not api_key:
+        raise Misconfigured("Groq needs GROQ_API_KEY.", param="GROQ_API_KEY")
+    vendor = Vendor("model", "Groq", model, "GROQ_API_KEY", model_setting)
+    is_gpt_oss = model.startswith("openai/gpt-oss")
+    options: dict[str, Any] = {
+        "model": model,
+        "api_key": api_key,
+        "base_url": root_url(base_url) if base_url else None,
+        "timeout": timeout_seconds,
+        "max_retries": 0,  # LangChainChat retries, within the deadline
+        "temperature": temperature,
+        "reasoning_format": "hidden",
+        "reasoning_effort": reasoning_effort or ("low" if is_gpt_oss else None),
+    }
+
+    def build() -> BaseChatModel:
+        from groq import DefaultAsyncHttpxClient
+        from langchain_groq import ChatGroq
+
+        try:
+            return ChatGroq(http_async_client=DefaultAsyncHttpxClient(), **options)
+        except Exception as error:
+            raise Misconfigured(
+                f"Groq can't be set up ({type(error).__name__}): check GROQ_API_BASE.",
+                param="GROQ_API_BASE",
+            ) from error
+
+    return LangChainChat(
+        f"groq:{model}",
+        build,
+        vendor.translate,
+        deadline_seconds=timeout_seconds,
+        max_retries=max_retries,
+    )
+
+
+def root_url(base_url: str) -> str:
+    """Return the root that ChatGroq wants: it adds /openai/v1 by itself."""
+    url = base_url.rstrip("/")
+    for tail in ("/openai/v1", "/openai"):
+        url = url.removesuffix(tail)
+    return url

@@ -1,0 +1,45 @@
+"""The ASGI application: routers, error handling, lifespan. Touches: wiring."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from app import __version__
+from app.api import chat, documents, memories, ops, sessions
+from app.api.middleware import Envelope
+from app.api.responses import install_error_handlers
+from app.settings import Settings
+from app.wiring import open_runtime
+
+DESCRIPTION = """Conversational RAG with episodic memory. Answers come from documents and from \
+what earlier conversations left behind; each carries a receipt that explains it."""
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Return an application with settings of its own; its parts open with its lifespan."""
+    chosen = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_runtime(chosen) as runtime:
+            app.state.runtime = runtime
+            runtime.start()
+            yield
+
+    app = FastAPI(
+        title="Conversational RAG",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+    )
+    install_error_handlers(app)
+    for room in (chat, sessions, memories, documents, ops):
+        app.include_router(room.router)
+    app.add_middleware(Envelope, max_body_bytes=chosen.max_body_bytes)
+    return app
+
+
+app = create_app()

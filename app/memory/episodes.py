@@ -1,0 +1,370 @@
+"""One episode per session: written by checkpoints, kept in SQL, pushed to the index.
+
+Touches: `episodes`, `sessions`, the jobs, the chat model, the embedder, the index.
+
+A job does one checkpoint: summarise what is new (no transaction open), store it under the claim's
+fence, push the vector from the stored row, and look whether the row moved meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+
+from app import jobs
+from app.db import Connection, Database
+from app.db.tables import episodes, sessions
+from app.errors import NotFound
+from app.index.base import Index, Metadata, Vector, namespace, vector_id
+from app.jobs import Claim, Handler, Jobs, Postpone
+from app.llm.base import Embedder
+from app.memory.summary import Summariser, Summary
+from app.sessions.base import Message, Session, SessionStore
+from app.sessions.rows import lock_session, of_session, put_sync
+
+PAGE = 500
+PUSHES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """The summary of one session. `started_at` and `ended_at` are its conversation's."""
+
+    tenant_id: str
+    session_id: str
+    user_id: str
+    text: str
+    covered_seq: int
+    version: int
+    indexed_version: int
+    dropped_sentences: int
+    started_at: datetime
+    ended_at: datetime
+    created_at: datetime
+    updated_at: datetime
+
+
+class Episodes:
+    """Checkpoints and the episodes they leave."""
+
+    def __init__(
+        self,
+        database: Database,
+        sessions: SessionStore,
+        queue: Jobs,
+        index: Index,
+        embedder: Embedder,
+        summariser: Summariser,
+        *,
+        every_messages: int,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._database = database
+        self._sessions = sessions
+        self._queue = queue
+        self._index = index
+        self._embedder = embedder
+        self._summariser = summariser
+        self._every_messages = every_messages
+        self._clock = clock
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return what the worker calls for each kind of job."""
+        return {
+            "summarise": self._checkpoint,
+            "close": self._close,
+            "sync_episode": self._sync,
+        }
+
+    async def after_turn(self, session: Session, seq: int) -> bool:
+        """Ask for a checkpoint if enough is new up to `seq`, where the turn ended.
+
+        Says whether it did. Calls no model.
+        """
+        if seq - session.covered_seq < self._every_messages:
+            return False
+        key = f"{session.session_id}:{session.covered_seq}"
+        await self._ask(session, "summarise", key)
+        return True
+
+    async def ask_to_close(self, session: Session, *, delay_seconds: float = 0.0) -> str:
+        """Ask for a last checkpoint after which the session is closed; returns the job's key."""
+        key = f"{session.session_id}:{session.last_seq}"
+        await self._ask(session, "close", key, delay_seconds)
+        return key
+
+    async def get(self, tenant_id: str, session_id: str) -> Episode | None:
+        rows = await self.load(tenant_id, [session_id])
+        return rows.get(session_id)
+
+    async def load(self, tenant_id: str, session_ids: Sequence[str]) -> dict[str, Episode]:
+        """Return the episodes that exist, by session id."""
+        statement = sa.select(episodes).where(
+            episodes.c.tenant_id == tenant_id, episodes.c.session_id.in_(list(session_ids))
+        )
+        rows = await self._database.read(lambda c: c.execute(statement).all())
+        return {row.session_id: _episode(row) for row in rows}
+
+    async def of_user(self, tenant_id: str, user_id: str, *, limit: int) -> list[Episode]:
+        """Return a user's episodes, the latest first."""
+        statement = (
+            sa.select(episodes)
+            .where(episodes.c.tenant_id == tenant_id, episodes.c.user_id == user_id)
+            .order_by(episodes.c.ended_at.desc(), episodes.c.session_id)
+            .limit(limit)
+        )
+        rows = await self._database.read(lambda c: c.execute(statement).all())
+        return [_episode(row) for row in rows]
+
+    async def forget(self, tenant_id: str, user_id: str | None, session_id: str) -> str:
+        """Remove an episode for good: what it covers is not summarised again.
+
+        Returns the key of the job that removes its vector. Raises `NotFound`.
+        """
+        now = self._clock()
+
+        def remove(connection: Connection) -> str:
+            session = lock_session(connection, tenant_id, session_id)
+            owner = connection.execute(
+                sa.select(episodes.c.user_id).where(of_session(episodes, tenant_id, session_id))
+            ).scalar()
+            if owner is None or (user_id is not None and owner != user_id):
+                raise NotFound("there is no such memory", param="memory_id")
+            connection.execute(episodes.delete().where(of_session(episodes, tenant_id, session_id)))
+            if session is not None:
+                connection.execute(
+                    sessions.update()
+                    .where(of_session(sessions, tenant_id, session_id))
+                    .values(
+                        covered_seq=session.last_seq, memory_revision=session.memory_revision + 1
+                    )
+                )
+            return put_sync(connection, tenant_id, session_id, now=now)
+
+        return await self._database.write(remove)
+
+    async def refill(self, tenant_id: str) -> int:
+        """Empty a tenant's memory namespace and fill it from SQL; returns how many there are."""
+        await self._index.clear(namespace("memory", tenant_id))
+        here = episodes.c.tenant_id == tenant_id
+        await self._database.write(
+            lambda c: c.execute(episodes.update().where(here).values(indexed_version=0))
+        )
+        filled = 0
+        last = ""
+        while ids := await self._database.read(partial(_page, tenant_id, last)):
+            for session_id in ids:
+                await self._push(tenant_id, session_id)
+            filled, last = filled + len(ids), ids[-1]
+        return filled
+
+    async def counts(self, tenant_id: str) -> dict[str, int]:
+        """Return how many episodes a tenant has, and how many sentences were not believed."""
+        statement = sa.select(
+            sa.func.count(), sa.func.coalesce(sa.func.sum(episodes.c.dropped_sentences), 0)
+        ).where(episodes.c.tenant_id == tenant_id)
+        stored, dropped = await self._database.read(lambda c: c.execute(statement).one())
+        return {"episodes": stored, "dropped_sentences": int(dropped)}
+
+    async def _ask(self, session: Session, kind: str, key: str, delay_seconds: float = 0.0) -> None:
+        now = self._clock()
+        await self._database.write(
+            lambda c: jobs.put(
+                c,
+                session.tenant_id,
+                kind,
+                key,
+                {"session_id": session.session_id},
+                subject=f"session:{session.session_id}",
+                now=now,
+                delay_seconds=delay_seconds,
+            )
+        )
+
+    async def _checkpoint(self, claim: Claim) -> None:
+        await self._cover_what_is_new(claim)
+        await self._queue.finish(claim, lambda _: None)
+
+    async def _close(self, claim: Claim) -> None:
+        """Cover all there is, and only then close."""
+        session = await self._cover_what_is_new(claim)
+        if session is None:
+            await self._queue.finish(claim, lambda _: None)
+            return
+        now = self._clock()
+
+        def close(connection: Connection) -> None:
+            current = lock_session(connection, session.tenant_id, session.session_id)
+            if current is None or f"{current.session_id}:{current.last_seq}" != claim.key:
+                return  # gone, or it went on: the next quiet spell has a job of its own
+            if current.covered_seq < current.last_seq:
+                raise Postpone("a turn of the session is still running")
+            connection.execute(
+                sessions.update()
+                .where(of_session(sessions, current.tenant_id, current.session_id))
+                .values(state="closed", closed_at=now)
+            )
+
+        await self._queue.finish(claim, close)
+
+    async def _sync(self, claim: Claim) -> None:
+        session_id = claim.payload["session_id"]
+
+        def drop_if_orphaned(connection: Connection) -> None:
+            if lock_session(connection, claim.tenant_id, session_id) is None:
+                connection.execute(
+                    episodes.delete().where(of_session(episodes, claim.tenant_id, session_id))
+                )
+
+        await self._queue.commit(claim, drop_if_orphaned)
+        await self._push(claim.tenant_id, session_id)
+        await self._queue.finish(claim, lambda _: None)
+
+    async def _cover_what_is_new(self, claim: Claim) -> Session | None:
+        """Summarise, store and index the session's new messages; None if it is gone."""
+        session_id = claim.payload["session_id"]
+        try:
+            session = await self._sessions.get(claim.tenant_id, session_id, None)
+        except NotFound:
+            return None
+        news = await self._news(session)
+        if news:
+            known = await self.get(session.tenant_id, session_id)
+            said = [message for message in news if message.memory == "on" and message.content]
+            summary = None
+            if said:
+                previous = known.text if known is not None else ""
+                summary = await self._summariser.revise(previous, said)
+            now = self._clock()
+            await self._queue.commit(
+                claim, lambda c: _store(c, session, news, said, summary, known, now)
+            )
+        await self._push(session.tenant_id, session_id)
+        return session
+
+    async def _news(self, session: Session) -> list[Message]:
+        """Return the messages after the covered ones, up to the first turn that is running."""
+        news: list[Message] = []
+        seq = session.covered_seq
+        while page := await self._sessions.messages_after(
+            session.tenant_id, session.session_id, seq, limit=PAGE
+        ):
+            news += page
+            seq = page[-1].seq
+        running = min((m.seq - 1 for m in news if m.status == "pending"), default=None)
+        return news if running is None else [m for m in news if m.seq < running]
+
+    async def _push(self, tenant_id: str, session_id: str) -> None:
+        """Make the index agree with the stored row, also if the row moves meanwhile."""
+        where = namespace("memory", tenant_id)
+        for _ in range(PUSHES):
+            episode = await self.get(tenant_id, session_id)
+            if episode is None:
+                await self._index.delete(where, [vector_id(session_id)])
+            elif episode.indexed_version == episode.version:
+                return
+            else:
+                await self._index.upsert(where, [await self._vector(episode)])
+            if await self._database.write(partial(_settled, tenant_id, session_id, episode)):
+                return
+        raise Postpone("the episode keeps changing")
+
+    async def _vector(self, episode: Episode) -> Vector:
+        values = await self._embedder.embed([episode.text])
+        metadata: Metadata = {
+            "tenant_id": episode.tenant_id,
+            "user_id": episode.user_id,
+            "session_id": episode.session_id,
+            "text": episode.text,
+            "doc_type": "memory",
+            "memory_type": "episode",
+            "created_at": episode.ended_at.timestamp(),
+        }
+        return Vector(vector_id(episode.session_id), values[0], metadata)
+
+
+def _store(
+    connection: Connection,
+    session: Session,
+    news: Sequence[Message],
+    said: Sequence[Message],
+    summary: Summary | None,
+    known: Episode | None,
+    now: datetime,
+) -> None:
+    current = lock_session(connection, session.tenant_id, session.session_id)
+    if current is None:
+        raise jobs.LostClaim
+    if current.memory_revision != session.memory_revision:
+        raise Postpone("the session's memory changed meanwhile")
+    connection.execute(
+        sessions.update()
+        .where(of_session(sessions, session.tenant_id, session.session_id))
+        .values(covered_seq=news[-1].seq, memory_revision=session.memory_revision + 1)
+    )
+    if summary is None:
+        return
+    changed: dict[str, Any] = {
+        "version": session.memory_revision + 1,
+        "text": summary.text,
+        "covered_seq": news[-1].seq,
+        "dropped_sentences": summary.dropped + (known.dropped_sentences if known else 0),
+        "ended_at": said[-1].created_at,
+        "updated_at": now,
+    }
+    if known is not None:
+        connection.execute(
+            episodes.update()
+            .where(of_session(episodes, session.tenant_id, session.session_id))
+            .values(**changed)
+        )
+        return
+    connection.execute(
+        episodes.insert().values(
+            tenant_id=session.tenant_id,
+            session_id=session.session_id,
+            user_id=session.user_id,
+            indexed_version=0,
+            started_at=said[0].created_at,
+            created_at=now,
+            **changed,
+        )
+    )
+
+
+def _page(tenant_id: str, last: str, connection: Connection) -> Sequence[str]:
+    return (
+        connection.execute(
+            sa.select(episodes.c.session_id)
+            .where(episodes.c.tenant_id == tenant_id, episodes.c.session_id > last)
+            .order_by(episodes.c.session_id)
+            .limit(PAGE)
+        )
+        .scalars()
+        .all()
+    )
+
+
+def _settled(
+    tenant_id: str, session_id: str, pushed: Episode | None, connection: Connection
+) -> bool:
+    """Say whether the row is still what was pushed, and note that it is indexed."""
+    here = of_session(episodes, tenant_id, session_id)
+    if pushed is None:
+        return connection.execute(sa.select(episodes.c.version).where(here)).first() is None
+    unmoved = sa.and_(
+        here,
+        episodes.c.version == pushed.version,
+        episodes.c.updated_at == pushed.updated_at,
+    )
+    indexed = episodes.update().where(unmoved).values(indexed_version=pushed.version)
+    return connection.execute(indexed).rowcount == 1
+
+
+def _episode(row: sa.Row[*tuple[Any, ...]]) -> Episode:
+    return Episode(**row._mapping)

@@ -1,0 +1,308 @@
+"""Which sentences of a summary its source supports. Touches nothing.
+
+A model that condenses a conversation invents now and then, most harmfully numbers, dates and names.
+A sentence stays only if each of these occurs in the source, in any of its usual spellings. What a
+capital marks depends on the language:
+
+- English, the Romance languages, Dutch, Russian: a capital within a sentence marks a name; at its
+  start only a word that is neither in the source nor common vocabulary (`app.memory.words`). In a
+  language without a list here, the first word is not checked.
+- German: nouns have capitals too, so only ACRONYMS, CamelCase, two unknown capitalised words in a
+  row, and words in a name's place (`Herr X`, `Firma X`, `X GmbH`) are checked.
+- Scripts without capitals: embedded Latin names are checked, others cannot be.
+- Adjectives of nationality need themselves, the country or the people in the source.
+
+Known limits: an invented name that is also a word of the source or of the vocabulary passes at a
+sentence's start (`Will`), as does any name that starts a German sentence; a first word that neither
+holds (`Dentist visit …`) is taken for a name. Initials (`UN` for `United Nations`) and inflected
+names outside Cyrillic and Greek are not recognised; counts and sums that the source does not state
+are taken for invented. A number is one wherever it stands: what it counts is not compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from app.memory import words as w
+from app.memory.source import DATES, Source, has_capital, humps, squeeze, weekday_of
+from app.memory.tokens import (
+    MONTH,
+    NO_CAPITALS,
+    Token,
+    canonical,
+    count,
+    days,
+    minutes,
+    plain,
+    scan,
+    values,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Grounded:
+    """`text` is the summary without the sentences in `dropped`; lines and bullets are kept."""
+
+    text: str
+    dropped: tuple[str, ...]
+
+
+def keep_supported(summary: str, sources: Sequence[str]) -> Grounded:
+    """Leave out each sentence with a number, date, address or name that no source holds.
+
+    sources: all that the summary was made from: messages, the summary before, dates, speakers.
+    Never raises; linear in the length of the sources.
+    """
+    check = _Check(Source(sources), summary, sources)
+    kept: list[str] = []
+    dropped: list[str] = []
+    pending = ""
+    for lead, sentence in _pieces(summary):
+        lead = pending if pending and "\n" not in lead else lead
+        if check.supports(sentence):
+            kept += [lead, sentence]
+            pending = ""
+        else:
+            dropped.append(sentence)
+            pending = lead
+    return Grounded("".join(kept).strip(), tuple(dropped))
+
+
+# --- Sentences ---
+
+_MARKER = re.compile(
+    r"(?:\s*(?:[-*•‣▪●◦·–—+>]|#{1,6}|\[[ xX]?\]|\(?\d{1,3}[.)]|\(?[a-z]\)|\d\ufe0f?\u20e3)(?=\s))*"
+    r"\s*"
+)
+_SPACE = re.compile(r"\s*")
+_STOP = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]*_]*(?=\s)|[。！？｡؟۔।॥．]+[」』）”’\"]*")
+
+
+def sentences(text: str) -> list[str]:
+    """Split a text at sentence and line ends. Only white space is lost; bullets stay in front."""
+    return [(lead.strip() + " " + sentence).strip() for lead, sentence in _pieces(text)]
+
+
+def cut_to_sentences(text: str, fits: Callable[[str], bool]) -> str:
+    """Return the longest prefix of whole sentences that fits, or else the start of the first.
+
+    `fits` must hold for every prefix of a text that fits. Empty if not even a character does.
+    """
+    text = text.strip()
+    ends, at = [0], 0
+    for lead, sentence in _pieces(text):
+        at += len(lead) + len(sentence)
+        ends.append(at)
+    whole = _last(len(ends) - 1, lambda n: fits(text[: ends[n]]))
+    if whole or len(ends) == 1:
+        return text[: ends[whole]]
+    cut = text[: _last(ends[1], lambda n: fits(text[:n]))]
+    return (cut.rsplit(None, 1)[0] if re.search(r"\S\s+\S", cut) else cut).rstrip()
+
+
+def _last(high: int, holds: Callable[[int], bool]) -> int:
+    """Return the largest n in 1..high for which `holds`, or 0; it holds up to some n only."""
+    low = 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (white space and bullet before, sentence): together the text, less its tail."""
+    done = 0
+    for line in re.finditer(r"[^\n]+", text):
+        end = line.start() + len(line[0].rstrip())
+        marker = _MARKER.match(text, line.start(), end)
+        start = marker.end() if marker and marker.end() < end else line.start()
+        if re.match(rf"\s*\d{{1,2}}\.\s+{MONTH}", line[0][:60], re.IGNORECASE):
+            start = line.start()
+        for stop in _STOP.finditer(text, start, end):
+            if _is_end(text, start, stop, end):
+                yield text[done:start], text[start : stop.end()]
+                done = stop.end()
+                start = _after_space(text, done)
+        start = _after_space(text, start)
+        if start < end:
+            yield text[done:start], text[start:end]
+            done = end
+
+
+def _after_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
+
+
+def _is_end(text: str, start: int, stop: re.Match[str], end: int) -> bool:
+    if stop[0][0] not in ".!?…．":
+        return True
+    after = text[stop.end() : min(end, stop.end() + 40)].lstrip()
+    if after[:1].islower() or (stop[0][0] == "．" and after[:1].isdigit()):
+        return False
+    if stop[0] != ".":
+        return True
+    before = text[max(start, stop.start() - 20) : stop.start()].split()
+    word = before[-1].strip("(\"'“„«[*") if before else ""
+    if re.fullmatch(r"\d{1,2}", word):
+        following = re.match(r"\w+", after)
+        return not following or w.fold(following[0]) not in w.MONTHS.keys() | w.AFTER_ORDINAL
+    return w.fold(word) not in w.ABBREVIATIONS and not (len(word) == 1 and word.isupper())
+
+
+# --- What a sentence claims ---
+
+_OPENING = re.compile(r"[:;.!?–—•|/(\"“„«¿¡*_#>\[]|\s-\s")
+_ITEM_ONE = re.compile(r"(?:^|[\s:;,])\(?1\)\s")
+_ITEM = re.compile(r"(?<![^\s:;,])\(?\d{1,2}\)(?=\s)")  # of a list within a sentence
+_HEADING = re.compile(r"(?:\W*\w+\b){1,6}(?:\W?\s?:|[^\w.!?]*$)")
+
+
+class _Check:
+    """Sentences of one summary against one source."""
+
+    def __init__(self, source: Source, summary: str, texts: Sequence[str]) -> None:
+        self._source = source
+        tokens = [token.text for token in scan(plain(summary)) if token.kind == "word"]
+        self._lower = {w.fold(word) for word in tokens if word.islower()}
+        self._is_familiar = _is_familiar(tokens)
+        hints = (_german_lead(tokens), _german_lead(re.findall(r"\w+", " ".join(texts)[:20_000])))
+        self._is_german = next((lead > 0 for lead in hints if lead), False)
+
+    def supports(self, sentence: str) -> bool:
+        text = plain(sentence)
+        if _ITEM_ONE.search(text):
+            text = _ITEM.sub(" ", text)
+        tokens = list(scan(text))
+        near = [day for token in tokens if token.kind in DATES for day in _whole_days(token)]
+        if not all(self._supports_figure(token, near) for token in tokens):
+            return False
+        words = [token.text for token in tokens if token.kind == "word"]
+        lead = _german_lead(words)
+        if lead > 0 or (lead == 0 and self._is_german):
+            return self._supports_german(text, tokens)
+        familiar = _is_familiar(words) if len(words) > 4 else self._is_familiar
+        strict = re.search(f"[{NO_CAPITALS}]", text) is not None
+        heading = _HEADING.match(text)
+        last = 0
+        for position, token in enumerate(tokens):
+            begins = position == 0 or _OPENING.search(text, last, token.start) is not None
+            begins = begins or (heading is not None and token.end <= heading.end())
+            last = token.end
+            if token.kind == "word" and not self._supports_name(
+                token.text, begins=begins and not strict, familiar=familiar
+            ):
+                return False
+        return True
+
+    def _supports_figure(self, token: Token, near: Sequence[date]) -> bool:
+        source, (kind, text, start, _) = self._source, token
+        if kind == "word":
+            return True
+        if kind == "month" and w.fold(text) in w.WORDLIKE_MONTHS and (text.islower() or not start):
+            return True
+        if kind in {"month", "weekday"} and w.fold(text) in source.words - w.WORDLIKE_MONTHS:
+            return True
+        if kind == "weekday":
+            return source.has_weekday(weekday_of(text), near)
+        if kind == "number":
+            return source.has_number(text)
+        if kind == "counted":
+            return self._supports_count(text)
+        if squeeze(text) in source.codes:
+            return True
+        figures = [canonical(n) for n in re.findall(r"\d+", text)]
+        if kind == "clock":
+            return bool(minutes(text) & source.minutes) or (
+                set(figures[1:]) <= {"0"} and figures[0] in source.numbers
+            )
+        if kind == "code":
+            return source.has_code(text)
+        if kind in DATES and any(
+            all(source.has_day(day) for day in reading) for reading in days(kind, text)
+        ):
+            return True
+        if kind == "dmy":
+            return bool(values(text.rstrip(". ")) & source.numbers)
+        is_count = kind == "pair" or (kind == "day" and text.islower())
+        return is_count and bool(figures) and source.numbers.issuperset(figures)
+
+    def _supports_count(self, text: str) -> bool:
+        parts = [word for word in re.split(r"[\s-]+", w.fold(text)) if word != "and"]
+        if len(parts) == 1 and parts[0] in w.VAGUE_NUMBERS:
+            return True
+        numbers = self._source.numbers
+        return str(count(text)) in numbers or numbers.issuperset(str(count(p)) for p in parts)
+
+    def _supports_name(self, word: str, *, begins: bool, familiar: bool) -> bool:
+        """Whether a word is no name, or one that the source has."""
+        if not has_capital(word) or self._source.has_word(word):
+            return True
+        if "'" in word:
+            return all(
+                self._supports_name(part, begins=begins, familiar=familiar)
+                for part in word.split("'")
+            )
+        folded = w.fold(word)
+        if len(word) == 1 or folded in w.NOT_NAMES or folded in w.FUNCTION_WORDS:
+            return True
+        parts = humps(word)
+        if len(parts) > 1 and self._source.words.issuperset(parts):
+            return True
+        if folded in w.PEOPLES:
+            return any(known.startswith(w.PEOPLES[folded]) for known in self._source.words)
+        if not begins or not word[1:].islower():
+            return begins and _is_common(folded)
+        return not familiar or folded in self._lower or _is_common(folded)
+
+    def _supports_german(self, text: str, tokens: Sequence[Token]) -> bool:
+        known = self._source.has_word
+        for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+            word, folded = token.text, w.fold(token.text)
+            if token.kind != "word" or not has_capital(word) or known(word):
+                continue
+            if folded in w.NOT_NAMES:
+                continue
+            if any(char.isupper() for char in word[1:]):
+                return False
+            cue = w.fold(before.text) if before else ""
+            if cue in w.NAME_CUES or (after and w.fold(after.text) in w.LEGAL_FORMS):
+                return False
+            if (
+                before
+                and before.start
+                and before.kind == "word"
+                and text[before.end : token.start] == " "
+                and before.text[0].isupper()
+                and not known(before.text)
+                and cue not in w.NOT_NAMES | w.GERMAN
+            ):
+                return False
+        return True
+
+
+def _whole_days(token: Token) -> list[date]:
+    found = (day.whole() for reading in days(token.kind, token.text) for day in reading)
+    return [day for day in found if day]
+
+
+def _german_lead(words: Sequence[str]) -> int:
+    """Return how many more German function words there are than those of other languages."""
+    folded = [w.fold(word) for word in words]
+    german = sum(word in w.GERMAN for word in folded)
+    return german - sum(word in w.FUNCTION_WORDS for word in folded)
+
+
+def _is_familiar(words: Sequence[str]) -> bool:
+    """Whether the words are of a language that has a list of common words."""
+    lower = [w.fold(word) for word in words if word.islower()]
+    return 4 * sum(map(_is_common, lower)) >= len(lower)
+
+
+def _is_common(word: str) -> bool:
+    if word in w.COMMON_WORDS or word.removesuffix("s") in w.COMMON_WORDS:
+        return True
+    return len(word) > 4 and word.endswith(w.ENDINGS) and word not in w.NAMES_ALL_THE_SAME

@@ -1,0 +1,191 @@
+"""What a user's other conversations left behind that fits a question.
+
+Touches: the index, `episodes`, `messages`, the embedder.
+
+The index only ranks: texts come from SQL, so a vector that lags behind a deletion can't leak.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import sqlalchemy as sa
+
+from app.db import Database
+from app.db.tables import messages, sessions
+from app.index.base import Filter, Index, Values, namespace, vector_id
+from app.llm.base import Embedder
+from app.memory.episodes import Episode, Episodes
+from app.memory.grounding import sentences
+
+SPARE = 8  # vectors asked for beyond top_k: children of a session, and rows that SQL has dropped
+RECENT = 20  # messages that no summary covers yet, the latest first
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One remembered thing. `created_at` is the time of the conversation, not of the summary."""
+
+    id: str
+    memory_type: str  # "episode", or "message" for one that no summary covers yet
+    session_id: str
+    score: float
+    text: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The memories at or above `threshold`, best first, and the best score below it."""
+
+    memories: tuple[Memory, ...]
+    threshold: float
+    best_below: float | None
+
+
+class Recall:
+    """Searches one user's memory. `threshold` and `top_k` are the defaults of a request."""
+
+    def __init__(
+        self,
+        database: Database,
+        episodes: Episodes,
+        index: Index,
+        embedder: Embedder,
+        *,
+        threshold: float,
+        top_k: int,
+    ) -> None:
+        self._database = database
+        self._episodes = episodes
+        self._index = index
+        self._embedder = embedder
+        self._threshold = threshold
+        self._top_k = top_k
+
+    async def search(
+        self,
+        tenant_id: str,
+        user_id: str,
+        question: Values,
+        *,
+        top_k: int | None = None,
+        threshold: float | None = None,
+        leave_out_session: str | None = None,
+    ) -> Recalled:
+        """Rank the user's memories by their cosine with `question` (float32, unit length)."""
+        top_k = self._top_k if top_k is None else top_k
+        gate = self._threshold if threshold is None else threshold
+        if top_k == 0:
+            return Recalled((), gate, None)
+        found, recent = await asyncio.gather(
+            self._summarised(tenant_id, user_id, question, top_k, leave_out_session),
+            self._not_yet_summarised(tenant_id, user_id, question, leave_out_session),
+        )
+        ranked = sorted([*found, *recent], key=lambda memory: (-memory.score, memory.id))
+        passed = [memory for memory in ranked if memory.score >= gate]
+        below = [memory.score for memory in ranked if memory.score < gate]
+        return Recalled(tuple(passed[:top_k]), gate, max(below, default=None))
+
+    async def load(self, tenant_id: str, scores: dict[str, float]) -> list[Memory]:
+        """Return the episodes that are still there among memory ids, with the scores given."""
+        by_session = {memory_id.partition("#")[0]: memory_id for memory_id in scores}
+        rows = await self._episodes.load(tenant_id, list(by_session))
+        return [_memory(row, scores[by_session[row.session_id]]) for row in rows.values()]
+
+    async def _summarised(
+        self,
+        tenant_id: str,
+        user_id: str,
+        question: Values,
+        top_k: int,
+        leave_out_session: str | None,
+    ) -> list[Memory]:
+        mine: Filter = {"user_id": {"$eq": user_id}}
+        if leave_out_session is not None:
+            mine = {"$and": [mine, {"session_id": {"$ne": leave_out_session}}]}
+        matches = await self._index.query(
+            namespace("memory", tenant_id), question, top_k=top_k + SPARE, filter=mine
+        )
+        best: dict[str, float] = {}
+        for match in matches:
+            session_id = str(match.metadata.get("session_id", ""))
+            best[session_id] = max(match.score, best.get(session_id, 0.0))
+        rows = await self._episodes.load(tenant_id, list(best)) if best else {}
+        return [
+            _memory(row, best[row.session_id]) for row in rows.values() if row.user_id == user_id
+        ]
+
+    async def _not_yet_summarised(
+        self, tenant_id: str, user_id: str, question: Values, leave_out_session: str | None
+    ) -> list[Memory]:
+        """Score the user's latest messages in other sessions that no episode covers yet."""
+        statement = (
+            sa.select(
+                messages.c.session_id, messages.c.seq, messages.c.content, messages.c.created_at
+            )
+            .join(
+                sessions,
+                sa.and_(
+                    sessions.c.tenant_id == messages.c.tenant_id,
+                    sessions.c.session_id == messages.c.session_id,
+                ),
+            )
+            .where(
+                sessions.c.tenant_id == tenant_id,
+                sessions.c.user_id == user_id,
+                sessions.c.session_id != (leave_out_session or ""),
+                sessions.c.last_seq > sessions.c.covered_seq,
+                messages.c.seq > sessions.c.covered_seq,
+                messages.c.role == "user",
+                messages.c.memory == "on",
+            )
+            .order_by(messages.c.created_at.desc(), messages.c.seq.desc())
+            .limit(RECENT)
+        )
+        rows = [
+            row
+            for row in await self._database.read(lambda c: c.execute(statement).all())
+            if not _only_asks(row.content)
+        ]
+        if not rows:
+            return []
+        vectors = await self._embedder.embed([row.content for row in rows])
+        scores = np.maximum(vectors @ question, 0.0)
+        return [
+            Memory(
+                id=f"{vector_id(row.session_id)}#m{row.seq}",
+                memory_type="message",
+                session_id=row.session_id,
+                score=float(score),
+                text=f"User: {row.content}",
+                created_at=row.created_at,
+            )
+            for row, score in zip(rows, scores, strict=True)
+        ]
+
+
+def _memory(episode: Episode, score: float) -> Memory:
+    return Memory(
+        id=vector_id(episode.session_id),
+        memory_type="episode",
+        session_id=episode.session_id,
+        score=score,
+        text=episode.text,
+        created_at=episode.ended_at,
+    )
+
+
+def _only_asks(text: str) -> bool:
+    """Say whether a message is a bare question, which says nothing of its user."""
+    said = sentences(text)
+    return all(sentence.rstrip().endswith(("?", "？", "؟")) for sentence in said)
+
+
+def newest_first(rows: Sequence[Episode]) -> list[Memory]:
+    """Return episodes as memories without a score, for a listing."""
+    return [_memory(row, 0.0) for row in rows]

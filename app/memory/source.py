@@ -1,0 +1,171 @@
+"""What the source of a summary holds: its words, numbers, dates and times. Touches nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from app.memory import words as w
+from app.memory.tokens import Day, Token, canonical, count, days, minutes, plain, scan, values
+
+MAX_DATE_CHARS = 40  # a source this short with a date in it is the day of a conversation
+
+DATES = frozenset({"iso", "dmy", "east", "day", "month", "pair"})
+_ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|[日号號])", re.IGNORECASE)
+_GROUPED = re.compile(r"\d \d")
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+class Source:
+    """All that a summary may state. Words are folded; numbers are canonical decimals."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.words: set[str] = set()
+        self.numbers: set[str] = set()
+        self.codes: set[str] = set()  # addresses, identifiers, dates as written
+        self.days: set[Day] = set()  # dates and what is left when a part is not mentioned
+        self.dates: set[date] = set()
+        self.anchors: set[date] = set()  # dates from which `tomorrow` counts
+        self.ordinals: set[int] = set()  # the 15th
+        self.minutes: set[int] = set()
+        self.weekdays: set[int] = set()
+        self.shifts: set[int] = set()
+        self.digits = ""  # of long runs such as telephone numbers
+        for text in map(plain, texts):
+            self.digits += ",".join(
+                re.sub(r"\D", "", run) for run in re.findall(r"\d[\d ()./-]{5,}\d", text)
+            )
+            before, known = "", set(self.dates)
+            for token in scan(text):
+                self._take(token, w.fold(before))
+                before = token.text
+            self.anchors |= self.dates - known if len(text) <= MAX_DATE_CHARS else set()
+        self.anchors = self.anchors or self.dates
+        self.stems = {_stem(word) for word in self.words}
+
+    def _take(self, token: Token, before: str) -> None:
+        kind, text = token.kind, token.text
+        folded = w.fold(text)
+        self.words.update(_word_forms(text))
+        if kind in DATES:
+            self._take_date(kind, text, before)
+        if kind in {"number", "dmy"}:
+            self.numbers |= values(text.rstrip(". "))
+            self.ordinals.update(int(n) for n in _ORDINAL.findall(text))
+        if kind in {"pair", "code", "url", "clock"} or (kind == "number" and _GROUPED.search(text)):
+            self.numbers.update(canonical(n) for n in re.findall(r"\d+", text))
+        if kind == "clock":
+            self.minutes |= minutes(text)
+        elif kind == "weekday":
+            self.weekdays.add(weekday_of(text))
+        elif kind == "counted":
+            self.numbers |= {str(count(part)) for part in [text, *text.split()]}
+        elif kind == "word":
+            self.numbers.update(str(n) for n in [w.FOREIGN_NUMBERS.get(folded)] if n)
+            self.shifts.update(n for n in [w.SHIFTS.get(folded)] if n is not None)
+        else:
+            self.codes.add(squeeze(text))
+
+    def _take_date(self, kind: str, text: str, before: str) -> None:
+        if kind == "month" and text in w.WORDLIKE_MONTHS and before not in _BEFORE_MONTH:
+            return
+        for day in [day for reading in days(kind, text) for day in reading]:
+            self.days |= {day} if kind == "pair" else day.parts()
+            self.dates.update(whole for whole in [day.whole()] if whole)
+
+    def has_day(self, day: Day) -> bool:
+        """Whether one date of the source agrees, or one and a word like `tomorrow` lead to it."""
+        if day in self.days:
+            return True
+        # A year that the source does not tell is that of the conversation, or the nearest.
+        loose = day._replace(year=0) in self.days and not any(
+            known.year and known[1:] == day[1:] for known in self.days
+        )
+        if day.month and not day.day:
+            return loose and any(day.year == anchor.year for anchor in self.anchors)
+        for anchor in self.anchors if day.month else ():
+            for year in [day.year] if day.year else range(anchor.year - 1, anchor.year + 2):
+                there = day._replace(year=year).whole()
+                gap = (there - anchor).days if there else 999
+                if (
+                    (loose and abs(gap) <= 183)
+                    or (day.day in self.ordinals and abs(gap) <= 31)
+                    or gap in self.shifts
+                    or (there and there.weekday() in self.weekdays and abs(gap) <= 7)
+                ):
+                    return True
+        return False
+
+    def has_weekday(self, weekday: int, near: Sequence[date]) -> bool:
+        known = {day.weekday() for day in [*self.dates, *near]}
+        shifted = {(day.weekday() + shift) % 7 for day in self.anchors for shift in self.shifts}
+        return weekday in self.weekdays | known | shifted
+
+    def has_number(self, text: str) -> bool:
+        figures = [canonical(n) for n in re.findall(r"\d+", text)]
+        ordinal = _ORDINAL.fullmatch(text)
+        run = "".join(re.findall(r"\d", text))
+        return bool(
+            values(text) & self.numbers
+            or (_GROUPED.search(text) and self.numbers.issuperset(figures))
+            or (not values(text) and squeeze(text) in self.codes)
+            or (len(text) == 4 and text.isdigit() and Day(int(text), 0, 0) in self.days)
+            or (ordinal and any(day.day == int(ordinal[1]) for day in self.days))
+            or (len(run) >= 7 and run in self.digits)
+        )
+
+    def has_code(self, text: str) -> bool:
+        """An identifier occurs as it is, or else all its numbers and capitalised parts do."""
+        letters = [w.fold(part) for part in _LETTERS.findall(text) if part[0].isupper()]
+        return squeeze(text) in self.codes or (
+            self.words.issuperset(part for part in letters if part not in w.NOT_NAMES)
+            and self.numbers.issuperset(canonical(n) for n in re.findall(r"\d+", text))
+        )
+
+    def has_word(self, word: str) -> bool:
+        """Whether a word occurs; save for acronyms also its singular, plural, or another case."""
+        folded = w.fold(word)
+        forms = {folded, folded + "s"}
+        if not word.isupper():
+            forms |= {folded.removesuffix("s"), folded.removesuffix("es")}
+        return not self.words.isdisjoint(forms) or _stem(folded) in self.stems
+
+
+_BEFORE_MONTH = frozenset({"in", "next", "last", "by", "until", "since", "early", "late", "mid"})
+
+
+def squeeze(text: str) -> str:
+    """Return an address or identifier without what may vary in its spelling."""
+    text = re.sub(r"^(?:https?://)?(?:www\.)?", "", w.fold(text)).rstrip(".,;:!?)*/")
+    return text if "@" in text or "." in text else re.sub(r"[-_/#\s]", "", text)
+
+
+def _word_forms(text: str) -> Iterator[str]:
+    yield w.fold(text)
+    for word in _LETTERS.findall(text):
+        yield w.fold(word)
+        yield from humps(word)
+
+
+def humps(word: str) -> list[str]:
+    """Return the folded parts of a CamelCase name, unless one is too short to mean anything."""
+    parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", word) if word.isascii() else []
+    return [part.lower() for part in parts] if min(map(len, parts), default=0) > 2 else []
+
+
+def _stem(word: str) -> str:
+    """Return a folded Cyrillic or Greek word without its endings; other words as they are."""
+    if not "\u0370" <= word[:1] <= "\u052f" or len(word) > 40:
+        return word
+    bare = re.match(r"(.{3,}?)(?:[аеиоуыюяь]|[аеиоыя][мх]|[ое][вг]|[αειουης])*$", word)
+    return bare[1] if bare else word
+
+
+def has_capital(word: str) -> bool:
+    return any(map(str.isupper, word))
+
+
+def weekday_of(text: str) -> int:
+    name = w.fold(text)
+    return w.WEEKDAYS.get(name, w.WEEKDAYS.get(name.removesuffix("s"), -1))

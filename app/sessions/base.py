@@ -1,0 +1,155 @@
+"""The contract of the store of live sessions. Touches nothing.
+
+A turn takes two sequence numbers at once, for the user's message and for its reply. So the order
+of a session is fixed when a message is stored, whoever answers it and when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+State = Literal["open", "closed"]
+Status = Literal["pending", "complete", "interrupted", "failed"]
+MemoryMode = Literal["on", "read", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One conversation of one user. `covered_seq` is the last message that its episode covers."""
+
+    tenant_id: str
+    session_id: str
+    user_id: str
+    state: State
+    last_seq: int
+    covered_seq: int
+    memory_revision: int
+    created_at: datetime
+    last_message_at: datetime
+    closed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One utterance. A reply is `pending` until its turn ends; `error` says why one failed."""
+
+    id: str
+    tenant_id: str
+    session_id: str
+    seq: int
+    role: Literal["user", "assistant"]
+    content: str
+    status: Status
+    memory: MemoryMode
+    client_message_id: str | None
+    created_at: datetime
+    receipt: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTurn:
+    """What a caller posts. `holder` names the run that will answer it."""
+
+    tenant_id: str
+    session_id: str
+    user_id: str
+    text: str
+    client_message_id: str | None
+    memory: MemoryMode
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A stored user message and its reply; `mine` says that the caller is to answer it."""
+
+    session: Session
+    question: Message
+    reply: Message
+    mine: bool
+
+
+class SessionStore(Protocol):
+    """Sessions and messages. Each method is one short transaction that commits itself."""
+
+    async def begin_turn(self, new: NewTurn, *, now: datetime) -> Turn:
+        """Open the session and store the message; durable on return.
+
+        A repeat (the same `client_message_id`; or, without one, the same text as the session's
+        last message when that was not answered) gives the turn that is stored, and takes over the
+        answering where nobody is at it. Raises `NotFound` for a session of another user,
+        `Conflict` for a `client_message_id` that came with another text.
+        """
+        ...
+
+    async def is_next(self, turn: Turn) -> bool:
+        """Say whether all earlier turns of the session have ended; lapsed ones are ended here."""
+        ...
+
+    async def renew(self, turn: Turn, holder: str) -> bool:
+        """Extend the lease of a pending reply; False if another run holds it or it is gone."""
+        ...
+
+    async def end_turn(
+        self,
+        turn: Turn,
+        holder: str,
+        *,
+        status: Status,
+        content: str,
+        receipt: Mapping[str, Any] | None,
+        error: Mapping[str, Any] | None,
+        now: datetime,
+    ) -> Session | None:
+        """Store the reply; None if this run no longer holds it (nothing is stored then)."""
+        ...
+
+    async def message(self, tenant_id: str, message_id: str) -> tuple[Message, str]:
+        """Return a message and the user it belongs to. Raises `NotFound`."""
+        ...
+
+    async def history(
+        self, tenant_id: str, session_id: str, *, before_seq: int, limit: int
+    ) -> list[Message]:
+        """Return the last `limit` messages before `before_seq` that have content, oldest first."""
+        ...
+
+    async def get(self, tenant_id: str, session_id: str, user_id: str | None) -> Session:
+        """Return a session. Raises `NotFound`, also where `user_id` is given and not its user."""
+        ...
+
+    async def list_sessions(
+        self, tenant_id: str, user_id: str | None, *, limit: int, before: datetime | None
+    ) -> Sequence[Session]:
+        """Return sessions, the latest first; `before` is the `last_message_at` to go on from."""
+        ...
+
+    async def messages_after(
+        self, tenant_id: str, session_id: str, after_seq: int, *, limit: int
+    ) -> list[Message]:
+        """Return messages after `after_seq` in order, unanswered ones included."""
+        ...
+
+    async def delete(self, tenant_id: str, session_id: str, *, now: datetime) -> tuple[str, int]:
+        """Remove a session and its messages, cancel its jobs and leave one that removes its memory.
+
+        Returns the key of that `sync_episode` job and the number of messages removed.
+        Raises `NotFound`.
+        """
+        ...
+
+    async def gone_quiet(self, *, before: datetime, limit: int) -> list[Session]:
+        """Return open sessions without a message since `before`, the longest quiet first."""
+        ...
+
+    async def end_lapsed(self) -> int:
+        """Mark replies whose run has died as interrupted; returns how many."""
+        ...
+
+    async def counts(self, tenant_id: str) -> Mapping[str, int]:
+        """Return the numbers of sessions (open, closed) and messages of a tenant."""
+        ...

@@ -1,0 +1,65 @@
+"""Pieces of SQL on sessions that the store and the memory share. Touches: `sessions`, the jobs."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from app import jobs
+from app.db import Connection
+from app.db.tables import sessions
+from app.sessions.base import Session
+
+SESSION = (
+    sessions.c.tenant_id,
+    sessions.c.session_id,
+    sessions.c.user_id,
+    sessions.c.state,
+    sessions.c.last_seq,
+    sessions.c.covered_seq,
+    sessions.c.memory_revision,
+    sessions.c.created_at,
+    sessions.c.last_message_at,
+    sessions.c.closed_at,
+)
+
+
+def of_session(table: sa.Table, tenant_id: str, session_id: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a row belongs to a session."""
+    return sa.and_(table.c.tenant_id == tenant_id, table.c.session_id == session_id)
+
+
+def lock_session(connection: Connection, tenant_id: str, session_id: str) -> Session | None:
+    """Return a session and keep others from changing it until the transaction ends."""
+    row = connection.execute(
+        sa.select(*SESSION).where(of_session(sessions, tenant_id, session_id)).with_for_update()
+    ).first()
+    return None if row is None else as_session(row)
+
+
+def as_session(row: sa.Row[*tuple[Any, ...]]) -> Session:
+    return Session(**row._mapping)
+
+
+def put_sync(connection: Connection, tenant_id: str, session_id: str, *, now: datetime) -> str:
+    """Leave a job that makes the index agree with what SQL holds of a session; returns its key.
+
+    The caller does it at once with `Worker.run_key`; if it dies, a worker does.
+    """
+    key = f"{session_id}:{uuid.uuid4().hex}"
+    payload = {"session_id": session_id}
+    subject = f"memory:{session_id}"
+    jobs.put(
+        connection,
+        tenant_id,
+        "sync_episode",
+        key,
+        payload,
+        subject=subject,
+        now=now,
+        delay_seconds=jobs.CALLER_SECONDS,
+    )
+    return key

@@ -1,0 +1,105 @@
+"""Every environment variable, its default and its unit. Touches: the environment and `.env`.
+
+Only entry points and `wiring` read this; the rooms get plain values.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_PLACEHOLDERS = ("your-", "your_", "<", "changeme", "change-me", "replace-me", "xxx")
+
+
+def _real_secret(value: object) -> object:
+    """Count a placeholder such as `your-api-key-here` as no key at all."""
+    if isinstance(value, str) and value.strip().lower().startswith(_PLACEHOLDERS):
+        return ""
+    return value.strip() if isinstance(value, str) else value
+
+
+def _empty_is_none(value: object) -> object:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+Secret = Annotated[SecretStr, BeforeValidator(_real_secret)]
+OptionalFloat = Annotated[float | None, BeforeValidator(_empty_is_none)]
+OptionalInt = Annotated[int | None, BeforeValidator(_empty_is_none)]
+OptionalPath = Annotated[Path | None, BeforeValidator(_empty_is_none)]
+NO_SECRET = SecretStr("")
+
+
+class Settings(BaseSettings):
+    """The service's settings; an environment variable wins over `.env`."""
+
+    model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True)
+
+    # Serving
+    host: str = "127.0.0.1"
+    port: int = 8000
+    log_level: str = "INFO"
+    max_body_bytes: int = Field(10 * 1024 * 1024, gt=0)
+    heartbeat_seconds: float = Field(15.0, gt=0)
+    shutdown_seconds: float = Field(20.0, ge=0)
+
+    # State
+    data_dir: Path = Path("data")
+    database_url: str = ""
+    database_timeout_seconds: float = Field(30.0, gt=0)
+
+    # Identity
+    allow_anonymous: bool = False
+    api_key: Secret = NO_SECRET
+
+    # Chat model
+    groq_api_key: Secret = NO_SECRET
+    groq_api_base: str = "https://api.groq.com"
+    groq_max_retries: int = Field(2, ge=0)
+    chat_model: str = ""
+    summary_model: str = ""
+    model_timeout_seconds: float = Field(60.0, gt=0)
+    reply_max_tokens: int = Field(1024, gt=0)
+    context_tokens: int = Field(16_000, gt=0)
+
+    # Embeddings
+    embedding_model: str = ""
+    embedding_dimension: OptionalInt = None
+    local_model_dir: OptionalPath = None
+
+    # Index
+    pinecone_api_key: Secret = NO_SECRET
+    pinecone_index: str = "conversational-rag"
+    pinecone_host: str = ""
+    pinecone_create_index: bool = False
+    pinecone_cloud: str = "aws"
+    pinecone_region: str = "us-east-1"
+    pinecone_timeout_seconds: float = Field(10.0, gt=0)
+    pinecone_controller_host: str = ""
+
+    # Retrieval
+    memory_threshold: OptionalFloat = Field(None, ge=0, le=1)
+    document_threshold: OptionalFloat = Field(None, ge=0, le=1)
+    memory_top_k: int = Field(3, ge=0, le=100)
+    document_top_k: int = Field(4, ge=0, le=100)
+
+    # The conversation
+    message_max_chars: int = Field(32_000, gt=0)
+    turn_wait_seconds: float = Field(120.0, gt=0)
+    turn_lease_seconds: float = Field(30.0, gt=0)
+
+    # Memory
+    summary_every_messages: int = Field(10, gt=0)
+    summary_max_tokens: int = Field(300, gt=0)
+    summary_context_tokens: int = Field(16_000, gt=0)
+    monitor_interval_seconds: float = Field(300.0, gt=0)
+    stale_after_seconds: float = Field(1800.0, ge=0)
+    job_lease_seconds: float = Field(120.0, gt=0)
+    job_poll_seconds: float = Field(5.0, gt=0)
+    job_workers: int = Field(2, ge=1)
+
+    def database(self) -> str:
+        """Return the database's URL: the one that was set, else a file in `data_dir`."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'service.db'}"

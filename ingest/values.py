@@ -1,0 +1,146 @@
+"""What a cell says: a number, an amount of money, a date, or text. Touches nothing.
+
+Numbers are `Decimal` from cell to sentence, so that nothing is rounded and no `.0` appears.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from ingest.columns import names_things, names_years
+
+ColumnType = Literal["number", "year", "date", "text"]
+
+# No leading plus or zero and at most 15 digits: anything else is rather a phone number or an id.
+NUMBER = r"-?(?:0|[1-9][0-9]{0,14}|[1-9][0-9]{0,2}(?:,[0-9]{3}){1,4})(?:\.[0-9]+)?"
+YEAR = r"(?:19|20)[0-9]{2}"
+DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+MIDNIGHT = r"(?:[T ]00:00(?::00(?:\.0+)?)?(?:Z|\+00:00)?)?"
+
+# Missing wherever they stand; spreadsheets and databases write them, people are not called so.
+MISSING = frozenset(
+    [
+        *["", "NULL", r"\N", "nan", "NaN", "NaT", "<NA>"],
+        *["#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!"],
+    ]
+)
+# Missing only where the column is otherwise numbers or dates: Namibia's code is NA.
+MISSING_IF_TYPED = frozenset(["NA", "N/A", "n/a", "na", "None", "none", "null", "-"])
+
+SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
+_CODES = {symbol: code for code, symbol in SYMBOLS.items()} | {"￥": "JPY"}
+_CODE = r"USD|EUR|GBP|JPY|INR|CHF|CAD|AUD|NZD|CNY|SEK|NOK|DKK|PLN|BRL|MXN|SGD|HKD|ZAR"
+_CURRENCY = rf"[$€£¥￥₹]|\b(?:{_CODE})\b"
+
+_NUMBER = re.compile(NUMBER)
+_DATE = re.compile(rf"({DATE}){MIDNIGHT}")
+_CURRENCY_CODE = re.compile(r"[A-Z]{3}")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_ANY_CURRENCY = re.compile(_CURRENCY)
+_MONEY = re.compile(
+    rf"(?P<sign>-?)(?P<before>{_CURRENCY})?\s?(?P<number>{NUMBER})\s?(?P<after>{_CURRENCY})?"
+)
+# One dot and three digits may be a European thousand: 1.200 € is not read as 1.2.
+_AMBIGUOUS = re.compile(r"-?[0-9]{1,3}\.[0-9]{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """`currency` is an ISO 4217 code, None where nothing says which."""
+
+    amount: Decimal
+    currency: str | None
+
+    def __str__(self) -> str:
+        digits = _with_separators(self.amount.copy_abs())
+        if re.search(r"\.[0-9]$", digits):
+            digits += "0"
+        sign = "-" if self.amount < 0 else ""
+        if self.currency is None:
+            return sign + digits
+        symbol = SYMBOLS.get(self.currency)
+        return f"{sign}{symbol}{digits}" if symbol else f"{sign}{digits} {self.currency}"
+
+
+def is_missing(cell: str, column_type: ColumnType = "text") -> bool:
+    """Say if a stripped cell stands for no value in a column of this type."""
+    return cell in MISSING or (column_type != "text" and cell in MISSING_IF_TYPED)
+
+
+def one_line(cell: str) -> str:
+    """Return the cell without needless white space; its lines are joined by ` / `."""
+    lines = (" ".join(line.split()) for line in _LINE_END.split(cell))
+    return " / ".join(line for line in lines if line)
+
+
+def number(cell: str) -> Decimal | None:
+    """Return the number a cell holds, with or without thousands commas, else None."""
+    return Decimal(cell.replace(",", "")) if _NUMBER.fullmatch(cell) else None
+
+
+def money(cell: str, *, currency: str | None) -> Money | None:
+    """Return the amount in a cell, else None; `currency` counts where the cell names none."""
+    found = _MONEY.fullmatch(cell)
+    if found is None or _AMBIGUOUS.fullmatch(found["number"]):
+        return None
+    if found["sign"] and found["number"].startswith("-"):
+        return None
+    named = found["before"] or found["after"]
+    amount = Decimal((found["sign"] + found["number"]).replace(",", ""))
+    return Money(amount, _CODES.get(named, named) if named else currency)
+
+
+def currency_in(text: str) -> str | None:
+    """Return the currency that a header or a currency cell names: `Value (EUR)` -> `EUR`."""
+    found = _ANY_CURRENCY.search(text)
+    return _CODES.get(found[0], found[0]) if found else None
+
+
+def currency_of(cell: str) -> str | None:
+    """Return the currency of a currency column's cell; any three capitals are a code."""
+    return currency_in(cell) or (cell if _CURRENCY_CODE.fullmatch(cell) else None)
+
+
+def without_currency(header: str) -> str:
+    """Return the header without the currency it names: `Value (EUR)` -> `Value ()`."""
+    return _ANY_CURRENCY.sub("", header)
+
+
+def type_of(header: str, cell: str) -> ColumnType:
+    """Return the type of a lone cell, for a record that came without its table."""
+    if names_things(header):
+        return "text"
+    if _NUMBER.fullmatch(cell):
+        return "year" if names_years(header) else "number"
+    return "date" if _DATE.fullmatch(cell) else "text"
+
+
+def spoken(cell: str, column_type: ColumnType) -> str:
+    """Return the cell as a sentence says it: `1054.0` -> `1,054`, a year or an id as it stands."""
+    cell = one_line(cell)
+    if column_type == "date" and (date := _DATE.fullmatch(cell)):
+        return date[1]
+    if column_type in ("number", "year") and (value := number(cell)) is not None:
+        return _without_zero_fraction(value) if column_type == "year" else _with_separators(value)
+    return cell
+
+
+def stored(cell: str, column_type: ColumnType) -> str | int | float:
+    """Return the cell as metadata holds it: numbers as numbers, dates in ISO form."""
+    value = number(cell) if column_type in ("number", "year") else None
+    return spoken(cell, column_type) if value is None else as_scalar(value)
+
+
+def as_scalar(value: Decimal) -> int | float:
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _with_separators(value: Decimal) -> str:
+    return format(value.to_integral_value() if value == value.to_integral_value() else value, ",f")
+
+
+def _without_zero_fraction(value: Decimal) -> str:
+    return _with_separators(value).replace(",", "")

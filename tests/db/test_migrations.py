@@ -1,0 +1,109 @@
+"""The migrations lead to the tables of the code, and back, on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+import app
+from app.db import Connection, metadata, open_database
+from app.db.schema import HEAD
+from app.db.tables import facts_of_store
+from app.errors import Misconfigured
+
+MIGRATIONS = Path(app.__file__).parent / "migrations"
+
+
+@pytest.fixture(params=["sqlite-disk", "sqlite-memory", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite-memory":
+        return "sqlite:///:memory:"
+    if request.param == "sqlite-disk":
+        return f"sqlite:///{tmp_path / 'app.db'}"
+    return str(request.getfixturevalue("postgres_database"))
+
+
+def differences(connection: Connection) -> list[object]:
+    context = MigrationContext.configure(connection, opts={"compare_type": True})
+    return list(compare_metadata(context, metadata))
+
+
+def tables(connection: Connection) -> set[str]:
+    return set(sa.inspect(connection).get_table_names())
+
+
+def migrating(move: Callable[[Config, str], None], revision: str) -> Callable[[Connection], None]:
+    def run(connection: Connection) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        config.attributes["connection"] = connection
+        move(config, revision)
+
+    return run
+
+
+async def test_an_empty_database_gets_exactly_the_tables_of_the_code(url: str) -> None:
+    database = await open_database(url)
+    assert await database.read(differences) == []
+    assert set(metadata.tables) <= await database.read(tables)
+    await database.close()
+
+
+async def test_the_way_back_leaves_nothing_and_the_way_up_works_again(url: str) -> None:
+    database = await open_database(url)
+    await database.write(migrating(command.downgrade, "base"))
+    assert await database.read(tables) <= {"alembic_version", "sqlite_sequence"}
+    await database.write(migrating(command.upgrade, "head"))
+    assert await database.read(differences) == []
+    await database.close()
+
+
+async def test_a_second_start_keeps_what_is_there(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    first = await open_database(url)
+    await first.write(lambda c: c.execute(sa.insert(facts_of_store).values(name="a", value=1)))
+    await first.close()
+    second = await open_database(url)
+    kept = await second.read(lambda c: c.execute(sa.select(facts_of_store.c.name)).scalars().all())
+    assert kept == ["a"]
+    await second.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_replicas_that_start_at_once_migrate_once(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    if kind == "postgres":
+        url = request.getfixturevalue("postgres_database")
+    replicas = await asyncio.gather(*(open_database(url) for _ in range(4)))
+    for replica in replicas:
+        assert await replica.read(differences) == []
+        await replica.close()
+
+
+async def test_a_schema_of_a_later_version_is_refused_and_left_alone(url: str) -> None:
+    if url == "sqlite:///:memory:":
+        pytest.skip("a database in memory has no earlier start")
+    database = await open_database(url)
+    await database.write(
+        lambda c: c.execute(sa.text("UPDATE alembic_version SET version_num='9999'"))
+    )
+    await database.close()
+    with pytest.raises(Misconfigured, match="9999"):
+        await open_database(url)
+
+
+def test_the_start_knows_the_newest_revision() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    assert ScriptDirectory.from_config(config).get_current_head() == HEAD

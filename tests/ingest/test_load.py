@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from ingest.document import Document
+from ingest.errors import UnknownColumn, UnknownKind
+from ingest.load import Load, documents_from_file
+
+HEADER = "Customer Id,Company,Industry,Email"
+ROWS = [f"{n:03},Company {n},Retail,office@c{n}.example" for n in range(250)]
+
+
+def file_of(folder: Path, *lines: str, name: str = "customers.csv") -> Path:
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def documents(load: Load) -> list[Document]:
+    return [document for batch in load.batches() for document in batch]
+
+
+def test_a_row_becomes_a_document_with_a_report(tmp_path: Path) -> None:
+    load = documents_from_file(file_of(tmp_path, HEADER, "007,Acme,Mining,a@acme.example", "8"))
+    (document,) = documents(load)
+    assert document.text == (
+        "Company Acme operates in the Mining industry. Customer Id: 007. Email: a@acme.example."
+    )
+    assert (document.source, document.doc_type) == ("customers.csv", "customer")
+    assert document.metadata == {
+        "customer_id": "007",
+        "company": "Acme",
+        "industry": "Mining",
+        "email": "a@acme.example",
+    }
+    report = load.report()
+    assert (report.rows, report.documents, report.duplicates) == (1, 1, 0)
+    assert [(row.line, row.reason) for row in report.skipped] == [(3, "1 cell, the header has 4")]
+    assert (report.key, report.kind, report.encoding, report.delimiter) == (
+        "Customer Id",
+        "customer",
+        "utf-8",
+        ",",
+    )
+    assert report.columns["Customer Id"] == "text"
+
+
+def test_batches_are_bounded_and_progress_is_counted(tmp_path: Path) -> None:
+    load = documents_from_file(file_of(tmp_path, HEADER, *ROWS))
+    assert load.rows == 250
+    assert [(len(batch), load.rows_read) for batch in load.batches()] == [
+        (100, 100),
+        (100, 200),
+        (50, 250),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "key"),
+    [
+        ("Customer Id,Company,Industry,Email", "Customer Id"),
+        ("Seq,Company,Industry,Email", "Email"),
+        ("Seq,Company,Industry,Contact", "Company"),
+        ("Seq,Firm,Industry,Contact", None),
+    ],
+)
+def test_ids_are_the_same_in_any_order_and_on_every_run(
+    tmp_path: Path, header: str, key: str | None
+) -> None:
+    first = documents_from_file(file_of(tmp_path, header, *ROWS))
+    before = {document.id: document.fingerprint() for document in documents(first)}
+    shuffled = random.Random(5).sample(ROWS, len(ROWS))
+    second = documents_from_file(file_of(tmp_path, header, *shuffled))
+    assert {document.id: document.fingerprint() for document in documents(second)} == before
+    assert len(before) == 250
+    assert first.report().key == key
+
+
+def test_a_changed_row_keeps_its_id_and_changes_its_fingerprint(tmp_path: Path) -> None:
+    (old,) = documents(documents_from_file(file_of(tmp_path, HEADER, "7,Acme,Mining,a@a.example")))
+    changed = file_of(tmp_path, HEADER, "1,New,Retail,n@n.example", "7,Acme Ltd,Mining,a@a.example")
+    new = documents(documents_from_file(changed))[1]
+    assert new.id == old.id
+    assert new.fingerprint() != old.fingerprint()
+
+
+def test_another_source_makes_other_ids(tmp_path: Path) -> None:
+    path = file_of(tmp_path, HEADER, ROWS[0])
+    (one,) = documents(documents_from_file(path))
+    (two,) = documents(documents_from_file(path, source="crm"))
+    assert (one.source, two.source) == ("customers.csv", "crm")
+    assert one.id != two.id
+
+
+def test_rows_that_say_the_same_collapse_and_are_counted(tmp_path: Path) -> None:
+    for header in (HEADER, "A,B,C,D"):
+        load = documents_from_file(file_of(tmp_path, header, ROWS[0], ROWS[1], ROWS[0], ROWS[0]))
+        assert len(documents(load)) == 2
+        assert (load.report().duplicates, load.rows_read) == (2, 4)
+
+
+def test_one_company_in_two_different_rows_is_two_documents(tmp_path: Path) -> None:
+    path = file_of(tmp_path, "Company,Industry", "Acme,Mining", "ACME,Retail", "Beta,Retail")
+    load = documents_from_file(path)
+    assert len({document.id for document in documents(load)}) == 3
+    assert load.report().key is None
+
+
+def test_a_declared_key_may_repeat_or_be_blank_without_a_row_being_lost(tmp_path: Path) -> None:
+    lines = ["x,1", "x,2", "y,3", ",4", "y,3"]
+    load = documents_from_file(file_of(tmp_path, "Account Ref,Note", *lines), key="account_ref")
+    before = {document.id for document in documents(load)}
+    assert len(before) == 4
+    assert load.report().duplicates == 1
+    assert load.report().warnings == (
+        "1 rows have no Account Ref; they are identified by their content",
+        "1 values of Account Ref stand in several different rows;"
+        " each row is a document of its own",
+    )
+    turned = file_of(tmp_path, "Account Ref,Note", *reversed(lines))
+    again = documents(documents_from_file(turned, key="Account Ref"))
+    assert {document.id for document in again} == before
+
+
+def test_a_row_without_values_becomes_no_document(tmp_path: Path) -> None:
+    load = documents_from_file(file_of(tmp_path, "A,B", "NULL,NULL", "1,2"))
+    assert [document.text for document in documents(load)] == ["A: 1. B: 2."]
+    assert load.report().warnings == ("1 rows hold no values and became no documents",)
+
+
+def test_an_unknown_key_or_kind_is_refused_before_the_first_document(tmp_path: Path) -> None:
+    path = file_of(tmp_path, HEADER, *ROWS)
+    with pytest.raises(UnknownColumn, match="no column 'Nr'; the columns are: Customer Id, Comp"):
+        documents_from_file(path, key="Nr")
+    with pytest.raises(UnknownKind, match="no kind 'deal'"):
+        documents_from_file(path, kind="deal")
+
+
+def test_a_given_kind_wins_over_the_headers(tmp_path: Path) -> None:
+    load = documents_from_file(file_of(tmp_path, "Name,City", "Acme,Austin"), kind="customer")
+    assert [document.text for document in documents(load)] == ["The company is Acme. City: Austin."]

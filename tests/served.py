@@ -1,0 +1,123 @@
+"""The real app through its real wiring, in this process or as one of its own. For tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from app.main import create_app
+from app.settings import Settings
+from app.wiring import Runtime
+
+ROOT = Path(__file__).parents[1]
+
+# No background pass runs unless a test asks for it; in memory; vectors without a model.
+QUIET: dict[str, Any] = {
+    "database_url": "sqlite:///:memory:",
+    "embedding_model": "mock:32",
+    "monitor_interval_seconds": 3600.0,
+    "job_poll_seconds": 3600.0,
+}
+
+
+def settings(**chosen: Any) -> Settings:
+    """Return settings that depend on no environment and no `.env`."""
+    return Settings(_env_file=None, **{**QUIET, **chosen})  # type: ignore[call-arg]
+
+
+@asynccontextmanager
+async def served(
+    *, address: str = "127.0.0.1", **chosen: Any
+) -> AsyncIterator[tuple[httpx.AsyncClient, Runtime]]:
+    """Serve an app in this process; its client calls from `address`."""
+    app = create_app(settings(**chosen))
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(
+            app=app, raise_app_exceptions=False, client=(address, 50_000)
+        )
+        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+            yield client, app.state.runtime
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(slots=True)
+class Process:
+    """A served process: `python -m app serve` on a port of its own."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+
+def start_process(
+    folder: Path, environment: Mapping[str, str], *, port: int | None = None
+) -> Process:
+    """Start `python -m app serve` in `folder` and return once it answers."""
+    chosen = port or free_port()
+    log = (folder / "service.log").open("ab")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app", "serve", "--port", str(chosen)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "DATA_DIR": str(folder / "data"), **environment},
+        stdout=log,
+        stderr=log,
+    )
+    log.close()
+    url = f"http://127.0.0.1:{chosen}"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError((folder / "service.log").read_text()[-3000:])
+        try:
+            httpx.get(f"{url}/health/live", timeout=1)
+        except httpx.TransportError:
+            time.sleep(0.05)
+            continue
+        return Process(process, url)
+    process.kill()
+    raise RuntimeError("the service did not open in 60 s")
+
+
+@contextmanager
+def service(folder: Path, **environment: str) -> Iterator[Process]:
+    """Serve a process for the length of a `with`."""
+    process = start_process(folder, environment)
+    try:
+        yield process
+    finally:
+        if process.process.poll() is None:
+            process.kill()
+
+
+def events_of(body: str) -> list[tuple[str, str]]:
+    """Return the (name, data) pairs of a server-sent event stream."""
+    found = []
+    for part in body.split("\n\n"):
+        lines = [line for line in part.splitlines() if not line.startswith(":")]
+        named = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines}
+        if "event" in named:
+            found.append((named["event"], named["data"]))
+    return found
