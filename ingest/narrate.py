@@ -42,12 +42,13 @@ _CURRENCY_HEADERS = frozenset(["currency", "currency_code", "currency_iso_code",
 def choose_kind(columns: Iterable[str]) -> str:
     """Return the first kind whose template fits these headers; `generic` fits any."""
     names = {_plain(column) for column in columns}
-    for kind, template in TEMPLATES.items():
+
+    def fits(template: Template) -> bool:
         sure = frozenset(part.name for part in template.parts if names & set(part.headers))
         loose = frozenset(part.name for part in template.parts if names & set(part.loose))
-        if template.fits(sure, loose):
-            return kind
-    return "generic"
+        return template.fits(sure, loose)
+
+    return next(kind for kind, template in TEMPLATES.items() if fits(template))
 
 
 def narrate(record: Record, kind: str, types: Types | None = None) -> str:

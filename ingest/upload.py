@@ -50,7 +50,9 @@ class HttpSink:
 
     async def put(self, documents: Sequence[Document]) -> Stored:
         body = {"documents": [_wire(document) for document in documents]}
-        for tries in range(1, MAX_TRIES + 1):
+        tries = 0
+        while True:
+            tries += 1
             response = await self._post(body)
             if response.is_success:
                 return _stored(response)
@@ -58,7 +60,6 @@ class HttpSink:
             if wait is None or tries == MAX_TRIES:
                 raise NotStored(_told(response), status=response.status_code)
             await asyncio.sleep(wait)
-        raise AssertionError("the last try returns or raises")
 
     async def _post(self, body: dict[str, Any]) -> httpx.Response:
         try:

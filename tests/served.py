@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import uvicorn
 
 from app.main import create_app
 from app.settings import Settings
@@ -50,6 +52,27 @@ async def served(
             yield client, app.state.runtime
 
 
+@asynccontextmanager
+async def listening(**chosen: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Runtime]]:
+    """Serve an app in this process over a real socket, so that a client can leave in mid-stream."""
+    app = create_app(settings(**chosen))
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none"))
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            if running.done():
+                running.result()
+            await asyncio.sleep(0.01)
+        try:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+                yield client, app.state.runtime
+        finally:
+            server.should_exit = True
+            await running
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -81,7 +104,12 @@ def start_process(
     process = subprocess.Popen(
         [sys.executable, "-m", "app", "serve", "--port", str(chosen)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "DATA_DIR": str(folder / "data"), **environment},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "DATA_DIR": str(folder / "data"),
+            **environment,
+        },
         stdout=log,
         stderr=log,
     )

@@ -42,8 +42,8 @@ FIRST_FILTERED_LOOK = 64
 LONGEST_LOOK = 4_000
 # So many dead winners at once mean that much was deleted: then all are found out together.
 MANY_DEAD = 64
-# A question begins again when a winner was replaced under its hands, but not for ever.
-TRIES = 6
+# A question begins again when very much has changed under its hands, but not for ever.
+TRIES = 4
 # Below it, the product takes less time than handing it to another thread.
 INLINE_NUMBERS = 2_000_000
 SORT_COST = 10_000  # of one row of a slice, in multiplied numbers
@@ -52,6 +52,7 @@ PARSE_COST = 50_000  # of one row of JSON, in multiplied numbers
 
 @dataclass(frozen=True, slots=True)
 class _Found:
+    seq: int
     cosine: float
     id: str
     metadata: Metadata
@@ -170,26 +171,15 @@ class EmbeddedIndex:
     async def _search(
         self, search: _WideSearch, narrow: table.Narrow | None, *, may_restart: bool
     ) -> list[_Found] | None:
-        only = None
+        only, newest = None, None
         if narrow is not None:  # before the matrix catches up, so that it holds all of them
-            only = await self._db.read(table.seqs_of(search.namespace, narrow))
+            only, newest = await self._db.read(table.seqs_of(search.namespace, narrow))
         if search.matrix.is_loaded:
-            await self._append_news(search.namespace, search.matrix)
+            await search.catch_up()
         else:  # once, for all who wait for it
             async with self._loading.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-                await self._append_news(search.namespace, search.matrix)
-        return await search.run(only, may_restart=may_restart)
-
-    async def _append_news(self, namespace: str, matrix: Matrix) -> None:
-        while True:
-            seqs, values = await self._db.read(
-                table.news(namespace, matrix.last_seq, LOAD_ROWS, self.dimension)
-            )
-            if seqs:
-                await asyncio.to_thread(matrix.append, seqs, values)
-            if len(seqs) < LOAD_ROWS:
-                matrix.is_loaded = True
-                return
+                await search.catch_up()
+        return await search.run(only, newest, may_restart=may_restart)
 
     def _is_loaded(self, namespace: str) -> bool:
         matrix = self._matrices.get(namespace)
@@ -215,44 +205,69 @@ class _WideSearch:
         self._top_k = top_k
         self._test = test
 
-    async def run(self, only: Seqs | None, *, may_restart: bool) -> list[_Found] | None:
+    async def catch_up(self) -> None:
+        """Append to the matrix what was committed since it did so last."""
+        while True:
+            seqs, values = await self._db.read(
+                table.news(self.namespace, self.matrix.last_seq, LOAD_ROWS, self._direction.size)
+            )
+            if seqs:
+                await asyncio.to_thread(self.matrix.append, seqs, values)
+            if len(seqs) < LOAD_ROWS:
+                self.matrix.is_loaded = True
+                return
+
+    async def run(
+        self, only: Seqs | None, newest: int | None, *, may_restart: bool
+    ) -> list[_Found] | None:
         """Return at least the `top_k` best of the matrix, or of the rows `only`.
 
-        None asks to begin again with a matrix that has caught up: a winner was gone, and its
-        successor might be missed.
+        A winner that is gone may have been replaced since: then the rows newer than `newest` (of
+        the matrix, if it isn't given) take part too, so that an overwritten row is never missing.
+        None asks to begin again, since too much has changed.
         """
         view = self.matrix.view()
+        newest = view.last_seq if newest is None else newest
         size = (len(view.seqs) if only is None else len(only)) * self._direction.size
         seqs, scores = await _compute(size, view.scores, self._direction, only)
-        found: list[_Found] = []
+        if may_restart and only is not None and len(seqs) < len(only):
+            return None
+        found: dict[str, _Found] = {}
         look = self._first_look()
         while True:
             places, sure_above = await _compute(size, take_best, scores, look)
             if len(places) == 0:
-                return found
+                return list(found.values())
             taken = seqs[places]
-            rows, newest = await self._db.read(table.rows_by_seq(self.namespace, taken))
-            if newest is not None:
-                outdated = await self._bury(view, taken, rows) or newest > view.last_seq
-                if outdated and may_restart:
+            seen = await self._db.read(
+                table.look_up(self.namespace, taken, newest, LOAD_ROWS, self._direction.size)
+            )
+            if len(seen.rows) < len(taken):
+                has_changed = await self._bury(view, taken, seen.rows)
+                if may_restart and (has_changed or len(seen.fresh) == LOAD_ROWS):
                     return None
-            found += await _compute(taken.size * PARSE_COST, self._passing, view, taken, rows)
-            if sum(one.cosine >= sure_above for one in found) >= self._top_k:
-                return found
+            cost = (len(taken) + len(seen.fresh)) * PARSE_COST
+            for one in await _compute(cost, self._passing, view, taken, seen):
+                if one.id not in found or found[one.id].seq < one.seq:
+                    found[one.id] = one
+            if sum(one.cosine >= sure_above for one in found.values()) >= self._top_k:
+                return list(found.values())
             look = min(look * 4, max(LONGEST_LOOK, self._top_k))
 
     def _first_look(self) -> int:
         look = self._top_k + FIRST_LOOK
         return look if self._test is None else max(FIRST_FILTERED_LOOK, look * 4)
 
-    def _passing(self, view: View, seqs: Seqs, rows: dict[int, table.Row]) -> list[_Found]:
+    def _passing(self, view: View, seqs: Seqs, seen: table.LookUp) -> list[_Found]:
         scores = view.exact(self._direction, seqs).tolist()
         present = [
-            (rows[seq], cosine)
+            (seen.rows[seq], cosine)
             for seq, cosine in zip(seqs.tolist(), scores, strict=True)
-            if seq in rows
+            if seq in seen.rows
         ]
-        return list(_passing(present, self._test))
+        fresh_scores = cosines(seen.fresh_values, self._direction).tolist()
+        fresh = zip(seen.fresh, fresh_scores, strict=True)
+        return list(_passing([*present, *fresh], self._test))
 
     async def _bury(self, view: View, taken: Seqs, rows: dict[int, table.Row]) -> bool:
         """Mark what is gone; if that is much, find out all that is. Returns whether it was much."""
@@ -265,6 +280,7 @@ class _WideSearch:
             ):
                 living += page
             dead = np.setdiff1d(view.seqs, np.array(living, np.int64), assume_unique=True)
+        await self.catch_up()
         await asyncio.to_thread(self.matrix.bury, dead)
         return are_many
 
@@ -281,7 +297,7 @@ def _passing(scored: Iterable[tuple[table.Row, float]], test: Test | None) -> It
     for row, cosine in scored:
         metadata = json.loads(row.metadata)
         if test is None or test(metadata):
-            yield _Found(cosine, row.id, metadata)
+            yield _Found(row.seq, cosine, row.id, metadata)
 
 
 def _matches(found: list[_Found], top_k: int) -> list[Match]:

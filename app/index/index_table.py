@@ -6,7 +6,7 @@ Every function here returns a plain function for `Database.read` or `Database.wr
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,6 +57,13 @@ _slice_of = {
 }
 _seqs_of = {field: sa.select(_rows.seq).where(_here, is_key) for field, is_key in _is_key.items()}
 _news = _page.add_columns(_vectors.embedding).select_from(_with_vector)
+_fresh = (
+    sa.select(_rows.seq, _rows.id, _rows.metadata, _vectors.embedding)
+    .select_from(_with_vector)
+    .where(_here, _rows.seq > sa.bindparam("after"))
+    .order_by(_rows.seq)
+    .limit(sa.bindparam("page", type_=sa.Integer))
+)
 _by_seq = sa.select(_rows.seq, _rows.id, _rows.metadata).where(
     _rows.seq.in_(sa.bindparam("seqs", expanding=True))
 )
@@ -81,6 +88,15 @@ class Row(NamedTuple):
     seq: int
     id: str
     metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """The rows that exist of those asked for, by seq, and those that may have replaced the rest."""
+
+    rows: dict[int, Row]
+    fresh: list[Row]
+    fresh_values: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +137,7 @@ def slice_up_to(
         found = [
             row
             for part in parts
-            for row in connection.execute(_slice_of[condition.field], part).tuples().all()
+            for row in connection.execute(_slice_of[condition.field], part).all()
         ]
         rows = [Row(seq, id, metadata) for seq, id, metadata, _ in found]
         return rows, _floats([blob for _, _, _, blob in found], dimension)
@@ -129,14 +145,15 @@ def slice_up_to(
     return read
 
 
-def seqs_of(namespace: str, condition: Narrow) -> Callable[[Connection], Seqs]:
-    """Read the seqs of the rows that meet the condition, ascending."""
+def seqs_of(namespace: str, condition: Narrow) -> Callable[[Connection], tuple[Seqs, int]]:
+    """Read the seqs of the rows that meet the condition, ascending, and the newest of all rows."""
 
-    def read(connection: Connection) -> Seqs:
+    def read(connection: Connection) -> tuple[Seqs, int]:
+        newest = connection.execute(_newest, {"in_namespace": namespace}).scalar() or 0
         found: list[int] = []
         for part in condition.parts(namespace):
             found += connection.execute(_seqs_of[condition.field], part).scalars()
-        return np.sort(np.array(found, np.int64))
+        return np.sort(np.array(found, np.int64)), newest
 
     return read
 
@@ -159,19 +176,22 @@ def news(
     return read
 
 
-def rows_by_seq(
-    namespace: str, seqs: Seqs
-) -> Callable[[Connection], tuple[dict[int, Row], int | None]]:
-    """Read the rows that still exist and, if any doesn't, the newest `seq` of the namespace."""
+def look_up(
+    namespace: str, seqs: Seqs, after: int, limit: int, dimension: int
+) -> Callable[[Connection], LookUp]:
+    """Read the rows that still exist and, if any doesn't, up to `limit` newer than `after`."""
 
-    def read(connection: Connection) -> tuple[dict[int, Row], int | None]:
+    def read(connection: Connection) -> LookUp:
         found: dict[int, Row] = {}
         for part in _slices(seqs.tolist()):
-            rows = connection.execute(_by_seq, {"seqs": part}).tuples().all()
-            found.update((seq, Row(seq, id, metadata)) for seq, id, metadata in rows)
-        if len(found) == len(seqs):
-            return found, None
-        return found, connection.execute(_newest, {"in_namespace": namespace}).scalar() or 0
+            rows = connection.execute(_by_seq, {"seqs": part}).all()
+            found.update((row[0], Row(*row)) for row in rows)
+        fresh: Sequence[sa.Row[int, str, str, bytes]] = ()
+        if len(found) < len(seqs):
+            wanted = {"in_namespace": namespace, "after": after, "page": limit}
+            fresh = connection.execute(_fresh, wanted).all()
+        values = _floats([row[3] for row in fresh], dimension)
+        return LookUp(found, [Row(*row[:3]) for row in fresh], values)
 
     return read
 
@@ -182,7 +202,7 @@ def rows_by_id(
     """Read (id, metadata, values) of at most `MAX_IN` rows."""
 
     def read(connection: Connection) -> list[tuple[str, str, Values]]:
-        found = connection.execute(_by_id, {"in_namespace": namespace, "ids": ids}).tuples()
+        found = connection.execute(_by_id, {"in_namespace": namespace, "ids": ids})
         return [(id, metadata, _floats([blob], dimension)[0]) for id, metadata, blob in found]
 
     return read
@@ -208,7 +228,7 @@ def ids_after(
 
 
 def counts(connection: Connection) -> dict[str, int]:
-    return dict(connection.execute(_counts).tuples().all())
+    return dict(connection.execute(_counts).all())
 
 
 def answer(connection: Connection) -> None:
@@ -230,7 +250,7 @@ def store(namespace: str, vectors: Sequence[Vector]) -> Callable[[Connection], N
         _take_turn(connection, namespace)
         _remove(connection, list(connection.execute(_seqs_by_id, ours).scalars()))
         connection.execute(sa.insert(index_rows), fresh)
-        stored = connection.execute(_seqs_by_id, ours).tuples()
+        stored = connection.execute(_seqs_by_id, ours)
         connection.execute(
             sa.insert(index_vectors), [{"seq": seq, "embedding": blobs[id]} for seq, id in stored]
         )
@@ -267,11 +287,13 @@ def _take_turn(connection: Connection, namespace: str) -> None:
     """Let `seq` grow in the order of commits: who reads past a row must never miss it.
 
     Postgres gives the lock back once the commit can be seen. SQLite has one writer anyway.
+    Plans are made for the values at hand: a general one compares each row with each of 500 ids.
     """
     if connection.dialect.name == "postgresql":
         digest = hashlib.blake2b(namespace.encode(), digest_size=8, person=b"index").digest()
         key = int.from_bytes(digest, "big", signed=True)
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(key)))
+        custom = sa.func.set_config("plan_cache_mode", "force_custom_plan", True)
+        connection.execute(sa.select(custom, sa.func.pg_advisory_xact_lock(key)))
 
 
 def _columns(namespace: str, vector: Vector) -> dict[str, str | None]:

@@ -40,16 +40,14 @@ class View:
         return int(self.seqs[-1]) if len(self.seqs) else 0
 
     def scores(self, direction: Doubles, only: Seqs | None = None) -> tuple[Seqs, Floats]:
-        """Return seqs and rough cosines of all rows or of `only`; `GONE` for a dead row."""
+        """Return seqs and rough cosines of all rows, `GONE` for a dead one, or of `only`."""
         rough = direction.astype(np.float32)
         if only is None:
             scores = self.values @ rough
             scores[~self.alive] = GONE
             return self.seqs, scores
         places = self._places(only)
-        scores = self.values[places] @ rough
-        scores[~self.alive[places]] = GONE
-        return self.seqs[places], scores
+        return self.seqs[places], self.values[places] @ rough
 
     def exact(self, direction: Doubles, seqs: Seqs) -> Doubles:
         return cosines(self.values[self._places(seqs)], direction)
@@ -117,7 +115,7 @@ class Matrix:
     def view(self) -> View:
         with self._lock:
             size = self._size
-            return View(self._values[:size], self._seqs[:size], self._alive[:size])
+            return View(self._values[:size], self._seqs[:size], self._alive[:size].copy())
 
     def append(self, seqs: Sequence[int], values: Floats) -> None:
         """Add rows in ascending order of `seq`, but those that another caller added first."""
@@ -135,7 +133,10 @@ class Matrix:
             self._size, self._last_seq = end, seqs[-1]
 
     def bury(self, seqs: Seqs) -> None:
-        """Leave out rows that the table no longer has."""
+        """Leave out rows that the table no longer has.
+
+        What may have replaced them must have been appended before: who sees the gap must see it.
+        """
         with self._lock:
             places = places_of(self._seqs[: self._size], seqs)
             self._dead += int(np.count_nonzero(self._alive[places]))

@@ -19,9 +19,10 @@ from urllib.parse import quote
 
 import numpy as np
 
+from app.errors import UpstreamUnavailable
 from app.index import filters, rows
 from app.index.base import Filter, Match, Metadata, Values, Vector
-from app.index.pinecone_calls import called, together
+from app.index.pinecone_calls import PART, called, together
 from app.index.pinecone_setup import Wanted, attach, check_stats, connect, host_by_name
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class PineconeIndex:
         )
         self._client: AsyncPinecone | None = None
         self._index: AsyncIndex | None = None
+        self._opening = asyncio.Lock()
 
     async def open(self) -> None:
         """Connect and check that the index fits.
@@ -212,10 +214,17 @@ class PineconeIndex:
             await client.close()
 
     async def _call(self, deed: str, call: Callable[[AsyncIndex], Awaitable[T]]) -> T:
-        index = self._index
-        if index is None:
-            raise RuntimeError("the index is not open")
+        index = self._index or await self._opened()
         return await called(deed, lambda: call(index), seconds=self._timeout_seconds)
+
+    async def _opened(self) -> AsyncIndex:
+        """Return the index; one that could not be reached at start is tried again."""
+        async with self._opening:
+            if self._index is None:
+                await self.open()
+            if self._index is None:
+                raise UpstreamUnavailable(PART, "Pinecone could not be reached.")
+            return self._index
 
     async def _stats(self, deed: str) -> DescribeIndexStatsResponse:
         return await self._call(deed, lambda index: index.describe_index_stats())

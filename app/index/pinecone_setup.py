@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,6 +64,8 @@ async def attach(client: AsyncPinecone, host: str) -> AsyncIndex:
 
 async def host_by_name(client: AsyncPinecone, wanted: Wanted) -> str:
     """Return the address of the index, created if need be, ready, and checked to fit."""
+    if not wanted.name:
+        raise Misconfigured("Name the Pinecone index in PINECONE_INDEX, or its PINECONE_HOST.")
     model = await _described(client, wanted)
     if model is None:
         await _create(client, wanted)
@@ -94,7 +95,7 @@ async def _described(client: AsyncPinecone, wanted: Wanted) -> IndexModel | None
 
 
 async def _create(client: AsyncPinecone, wanted: Wanted) -> None:
-    from pinecone.errors import ConflictError
+    from pinecone.errors import ConflictError, PineconeValueError
 
     if not wanted.create:
         raise Misconfigured(
@@ -103,18 +104,26 @@ async def _create(client: AsyncPinecone, wanted: Wanted) -> None:
         )
 
     async def create() -> None:
-        with contextlib.suppress(ConflictError):  # another replica was faster
+        place = {
+            "deployment_type": "managed",
+            "cloud": wanted.cloud,
+            "region": wanted.region,
+        }
+        try:
             await client.indexes.create(
                 name=wanted.name,
                 dimension=wanted.dimension,
                 metric="cosine",
-                deployment={
-                    "deployment_type": "managed",
-                    "cloud": wanted.cloud,
-                    "region": wanted.region,
-                },
+                deployment=place,
                 timeout=-1,
             )
+        except ConflictError:  # another replica was faster
+            return
+        except PineconeValueError as error:
+            raise Misconfigured(
+                "PINECONE_INDEX must be 1 to 45 lower-case letters, digits and inner hyphens, "
+                f"got {wanted.name!r}."
+            ) from error
 
     await called("create the index", create, seconds=wanted.call_seconds)
 

@@ -26,7 +26,6 @@ _CITATION = re.compile(r"\s*\[m?\d+\]")
 class _Line:
     sentence: str
     speaker: str
-    is_kept_already: bool
 
     def weight(self) -> float:
         """Return how much the sentence carries; 0 or less is nothing."""
@@ -39,7 +38,7 @@ class _Line:
         if self.speaker == "assistant":
             # What it read out of a document or a memory is stored already.
             return 0.0 if _CITATION.search(self.sentence) else 0.5 * (cues - 1)
-        return 1.0 + cues + (0.5 if self.is_kept_already else 0.0)
+        return 1.0 + cues
 
 
 def summary(message: str, max_tokens: int) -> str:
@@ -47,12 +46,15 @@ def summary(message: str, max_tokens: int) -> str:
 
     One line a sentence, in order, led by "User: " or "Assistant: ".
     """
-    lines = _previous(message) + _spoken(message)
+    kept = Kept()
+    lines = [line for line in _previous(message) + _spoken(message) if kept.add(line.sentence)]
+    # Of two that carry as much, the newer one stays.
     ranked = sorted(range(len(lines)), key=lambda at: (-lines[at].weight(), -at))
-    kept, chosen, left = Kept(), set[int](), max_tokens
+    chosen: set[int] = set()
+    left = max_tokens
     for at in ranked:
         cost = estimate_tokens(_written(lines[at]))
-        if lines[at].weight() > 0 and cost <= left and kept.add(lines[at].sentence):
+        if lines[at].weight() > 0 and cost <= left:
             chosen.add(at)
             left -= cost
     if not chosen and ranked:
@@ -67,21 +69,21 @@ def has_transcript(message: str) -> bool:
 
 def _previous(message: str) -> list[_Line]:
     text = "\n".join(_PREVIOUS.findall(message))
-    return _lines(plain(text).splitlines(), _SUMMARY_LINE, is_kept_already=True)
+    return _lines(plain(text).splitlines(), _SUMMARY_LINE)
 
 
 def _spoken(message: str) -> list[_Line]:
     text = "\n".join(_TRANSCRIPT.findall(message))
-    return _lines(plain(text).splitlines(), _LINE, is_kept_already=False)
+    return _lines(plain(text).splitlines(), _LINE)
 
 
-def _lines(rows: Sequence[str], marker: re.Pattern[str], *, is_kept_already: bool) -> list[_Line]:
+def _lines(rows: Sequence[str], marker: re.Pattern[str]) -> list[_Line]:
     found: list[_Line] = []
     speaker = ""
     for row in rows:
         if marked := marker.match(row):
             speaker, row = marked.group(1).lower(), row[marked.end() :]
-        found += [_Line(sentence, speaker, is_kept_already) for sentence in sentences(row)]
+        found += [_Line(sentence, speaker) for sentence in sentences(row)]
     return found
 
 

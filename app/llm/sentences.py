@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from app.llm.words import ABBREVIATIONS, MONTHS, STOP, TITLES
+from app.llm.words import ABBREVIATIONS, DENIES, MONTHS, STOP, TITLES
+
+ALIKE = 0.8  # the share of words that two sentences have in common
 
 _ENDS = re.compile(r"(?<=[。！？｡])|(?<=[.!?؟।۔…])[\"'»”’)\]]*(?=\s)|\n+")
 
@@ -108,15 +110,27 @@ def _stem(word: str) -> str:
 
 
 class Kept:
-    """Sentences of which no two say the same in nearly the same words."""
+    """Sentences of which no two say the same in nearly the same words.
+
+    Another number, or a "not", makes another statement of the same words.
+    """
 
     def __init__(self) -> None:
-        self._terms: list[frozenset[str]] = []
+        self._seen: list[tuple[frozenset[str], frozenset[str], bool]] = []
 
     def add(self, sentence: str) -> bool:
         """Take a sentence in; False where one like it is there already."""
-        new = frozenset(terms(sentence)) or frozenset({sentence.strip().casefold()})
-        if any(len(new & old) >= 0.8 * len(new | old) for old in self._terms):
+        words = frozenset(terms(sentence)) or frozenset({sentence.strip().casefold()})
+        figures = frozenset(word for word in words if word[0].isdigit())
+        denies = DENIES.search(sentence) is not None
+        if any(
+            figures == old_figures and denies == old_denies and _overlap(words, old) >= ALIKE
+            for old, old_figures, old_denies in self._seen
+        ):
             return False
-        self._terms.append(new)
+        self._seen.append((words, figures, denies))
         return True
+
+
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other)

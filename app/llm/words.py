@@ -43,21 +43,27 @@ STOP = (
         "wann wo warum wie nicht nein ja bitte auch nur sehr noch sich"
     )
     | _set(
-        "le la les un une et ou mais si de du au aux en dans sur pour par avec est sont était être "
-        "ai avons avez ont je tu il elle nous vous ils elles mon ma mes ton ta tes son sa ses "
-        "notre votre leur ce cette ces que qui quoi quel quelle quels quelles quand où comment "
-        "pourquoi ne pas oui non se el los las una unos unas y o pero del al por para con era ser "
-        "soy eres yo tú él ella nosotros mi mis tus su sus nuestro este esta estos qué quién cuál "
-        "cuándo dónde cómo cuánto sí lo gli uno e ed di da nel per sono sei è io lui lei noi voi "
-        "loro mio mia che chi quale quando dove come perché os um uma em na nos nas dos das com são eu ele "
-        "ela nós meu minha seu sua quem onde het een of maar van op voor met zijn ik jij hij zij "
-        "wij mijn jouw wat welke wie wanneer waar waarom hoe niet"
+        "le la les un une et ou mais si de du au aux en dans sur pour par avec est sont était "
+        "être ai avons avez ont je tu il elle nous vous ils elles mon ma mes ton ta tes son sa "
+        "ses notre votre leur ce cette ces que qui quoi quel quelle quels quelles quand où "
+        "comment pourquoi ne pas oui non se el los las una unos unas y o pero del al por para "
+        "con era ser soy eres yo tú él ella nosotros mi mis tus su sus nuestro este esta estos "
+        "qué quién cuál cuándo dónde cómo cuánto sí lo gli uno e ed di da nel per sono sei è io "
+        "lui lei noi voi loro mio mia che chi quale quando dove come perché os um uma em na nos "
+        "nas dos das com são eu ele ela nós meu minha seu sua quem onde het een of maar van op "
+        "voor met zijn ik jij hij zij wij mijn jouw wat welke wie wanneer waar waarom hoe niet"
     )
     | _set(
         "и в на не что кто где когда как я ты он она мы вы они мой моя это с по для из у "
         "في من على إلى عن هل ما متى أين كيف لماذا كم هو هي أنا أنت هذا هذه التي الذي و أن "
         "什么 怎么 多少 我们 你们 他们 这个 那个 是的 哪里 谁是 何時 何処 何故 質問"
     )
+)
+
+DENIES = re.compile(
+    r"n['’]t\b|\b(?:not|no|never|without|dont|nicht|nie|kein\w*|ne|pas|jamais|nunca|non|não|niet)\b"
+    r"|ない|ません|不|没|لا|ليس",
+    re.IGNORECASE,
 )
 
 ASKS = re.compile(

@@ -14,7 +14,7 @@ capital marks depends on the language:
 
 Known limits: an invented name that is also a word of the source or of the vocabulary passes at a
 sentence's start (`Will`), as does any name that starts a German sentence; a first word that neither
-holds (`Dentist visit …`) is taken for a name. Initials (`UN` for `United Nations`) and inflected
+holds (`Kitchen repairs …`) is taken for a name. Initials (`UN` for `United Nations`) and inflected
 names outside Cyrillic and Greek are not recognised; counts and sums that the source does not state
 are taken for invented. A number is one wherever it stands: what it counts is not compared.
 """
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from app.memory import words as w
-from app.memory.source import DATES, Source, has_capital, humps, squeeze, weekday_of
+from app.memory.source import DATES, Source, has_capital, humps, squeeze, weekday_of, whole_days
 from app.memory.tokens import (
     MONTH,
     NO_CAPITALS,
@@ -35,6 +35,7 @@ from app.memory.tokens import (
     canonical,
     count,
     days,
+    enumerated,
     minutes,
     plain,
     scan,
@@ -177,7 +178,7 @@ class _Check:
         if _ITEM_ONE.search(text):
             text = _ITEM.sub(" ", text)
         tokens = list(scan(text))
-        near = [day for token in tokens if token.kind in DATES for day in _whole_days(token)]
+        near = [day for token in tokens for day in whole_days(token)]
         if not all(self._supports_figure(token, near) for token in tokens):
             return False
         words = [token.text for token in tokens if token.kind == "word"]
@@ -231,11 +232,10 @@ class _Check:
         return is_count and bool(figures) and source.numbers.issuperset(figures)
 
     def _supports_count(self, text: str) -> bool:
-        parts = [word for word in re.split(r"[\s-]+", w.fold(text)) if word != "and"]
-        if len(parts) == 1 and parts[0] in w.VAGUE_NUMBERS:
+        if w.fold(text) in w.VAGUE_NUMBERS or str(count(text)) in self._source.numbers:
             return True
-        numbers = self._source.numbers
-        return str(count(text)) in numbers or numbers.issuperset(str(count(p)) for p in parts)
+        row = enumerated(text)
+        return bool(row) and self._source.numbers.issuperset(map(str, row))
 
     def _supports_name(self, word: str, *, begins: bool, familiar: bool) -> bool:
         """Whether a word is no name, or one that the source has."""
@@ -247,7 +247,10 @@ class _Check:
                 for part in word.split("'")
             )
         folded = w.fold(word)
-        if len(word) == 1 or folded in w.NOT_NAMES or folded in w.FUNCTION_WORDS:
+        is_acronym = len(word) == 2 and word.isupper()  # the UN, not the French article
+        if len(word) == 1 or folded in w.NOT_NAMES:
+            return True
+        if folded in w.FUNCTION_WORDS and not is_acronym:
             return True
         parts = humps(word)
         if len(parts) > 1 and self._source.words.issuperset(parts):
@@ -282,11 +285,6 @@ class _Check:
             ):
                 return False
         return True
-
-
-def _whole_days(token: Token) -> list[date]:
-    found = (day.whole() for reading in days(token.kind, token.text) for day in reading)
-    return [day for day in found if day]
 
 
 def _german_lead(words: Sequence[str]) -> int:

@@ -7,13 +7,23 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 
 from app.memory import words as w
-from app.memory.tokens import Day, Token, canonical, count, days, minutes, plain, scan, values
+from app.memory.tokens import (
+    Day,
+    Token,
+    canonical,
+    count,
+    days,
+    enumerated,
+    minutes,
+    plain,
+    scan,
+    values,
+)
 
-MAX_DATE_CHARS = 40  # a source this short with a date in it is the day of a conversation
+MAX_DATE_WORDS = 3  # a source with a date and hardly a word tells the day of a conversation
 
 DATES = frozenset({"iso", "dmy", "east", "day", "month", "pair"})
 _ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|[日号號])", re.IGNORECASE)
-_GROUPED = re.compile(r"\d \d")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -33,14 +43,13 @@ class Source:
         self.shifts: set[int] = set()
         self.digits = ""  # of long runs such as telephone numbers
         for text in map(plain, texts):
-            self.digits += ",".join(
-                re.sub(r"\D", "", run) for run in re.findall(r"\d[\d ()./-]{5,}\d", text)
-            )
-            before, known = "", set(self.dates)
-            for token in scan(text):
+            tokens = list(scan(text))
+            for before, token in zip(["", *(token.text for token in tokens)], tokens, strict=False):
                 self._take(token, w.fold(before))
-                before = token.text
-            self.anchors |= self.dates - known if len(text) <= MAX_DATE_CHARS else set()
+            if sum(token.kind == "word" for token in tokens) <= MAX_DATE_WORDS:
+                self.anchors.update(day for token in tokens for day in whole_days(token))
+            runs = re.findall(r"\d[\d ()./-]{5,}\d", text)
+            self.digits += ",".join(["", *(re.sub(r"\D", "", run) for run in runs)])
         self.anchors = self.anchors or self.dates
         self.stems = {_stem(word) for word in self.words}
 
@@ -50,21 +59,22 @@ class Source:
         self.words.update(_word_forms(text))
         if kind in DATES:
             self._take_date(kind, text, before)
+            self.dates.update(whole_days(token))
         if kind in {"number", "dmy"}:
             self.numbers |= values(text.rstrip(". "))
             self.ordinals.update(int(n) for n in _ORDINAL.findall(text))
-        if kind in {"pair", "code", "url", "clock"} or (kind == "number" and _GROUPED.search(text)):
+        if kind in {"pair", "code", "url", "clock"} or (kind == "number" and _is_row(text)):
             self.numbers.update(canonical(n) for n in re.findall(r"\d+", text))
         if kind == "clock":
             self.minutes |= minutes(text)
         elif kind == "weekday":
             self.weekdays.add(weekday_of(text))
         elif kind == "counted":
-            self.numbers |= {str(count(part)) for part in [text, *text.split()]}
+            self.numbers.update(str(n) for n in [count(text), *enumerated(text)])
         elif kind == "word":
             self.numbers.update(str(n) for n in [w.FOREIGN_NUMBERS.get(folded)] if n)
             self.shifts.update(n for n in [w.SHIFTS.get(folded)] if n is not None)
-        else:
+        elif kind != "number" or not values(text):
             self.codes.add(squeeze(text))
 
     def _take_date(self, kind: str, text: str, before: str) -> None:
@@ -72,7 +82,6 @@ class Source:
             return
         for day in [day for reading in days(kind, text) for day in reading]:
             self.days |= {day} if kind == "pair" else day.parts()
-            self.dates.update(whole for whole in [day.whole()] if whole)
 
     def has_day(self, day: Day) -> bool:
         """Whether one date of the source agrees, or one and a word like `tomorrow` lead to it."""
@@ -108,7 +117,7 @@ class Source:
         run = "".join(re.findall(r"\d", text))
         return bool(
             values(text) & self.numbers
-            or (_GROUPED.search(text) and self.numbers.issuperset(figures))
+            or (_is_row(text) and self.numbers.issuperset(figures))
             or (not values(text) and squeeze(text) in self.codes)
             or (len(text) == 4 and text.isdigit() and Day(int(text), 0, 0) in self.days)
             or (ordinal and any(day.day == int(ordinal[1]) for day in self.days))
@@ -117,9 +126,14 @@ class Source:
 
     def has_code(self, text: str) -> bool:
         """An identifier occurs as it is, or else all its numbers and capitalised parts do."""
-        letters = [w.fold(part) for part in _LETTERS.findall(text) if part[0].isupper()]
-        return squeeze(text) in self.codes or (
-            self.words.issuperset(part for part in letters if part not in w.NOT_NAMES)
+        version = re.fullmatch(r"v(\d[\d.]*)", text, re.IGNORECASE)
+        if squeeze(text) in self.codes or (version and self.has_number(version[1])):
+            return True
+        parts = _LETTERS.findall(text)
+        capitals = {w.fold(part) for part in parts if has_capital(part)} - w.NOT_NAMES
+        return (
+            min(map(len, parts)) > 1  # a letter occurs everywhere
+            and self.words.issuperset(capitals)
             and self.numbers.issuperset(canonical(n) for n in re.findall(r"\d+", text))
         )
 
@@ -133,6 +147,18 @@ class Source:
 
 
 _BEFORE_MONTH = frozenset({"in", "next", "last", "by", "until", "since", "early", "late", "mid"})
+
+
+def whole_days(token: Token) -> Iterator[date]:
+    """Yield the dates that a token may mean, where it tells day, month and year."""
+    if token.kind in DATES:
+        found = (day.whole() for reading in days(token.kind, token.text) for day in reading)
+        yield from (day for day in found if day)
+
+
+def _is_row(text: str) -> bool:
+    """Whether a number with spaces may be several: `12 120`, but not `120 000`."""
+    return re.search(r"\d [1-9]", text) is not None and " 0" not in text
 
 
 def squeeze(text: str) -> str:

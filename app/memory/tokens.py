@@ -220,3 +220,9 @@ def count(text: str) -> int:
         else:
             current += value
     return total + current
+
+
+def enumerated(text: str) -> list[int]:
+    """Return the single values of number words in a row (`two three`); none where they multiply."""
+    values = [count(word) for word in text.split()]
+    return values if all(0 < value < 100 for value in values) else []

@@ -73,7 +73,7 @@ SHIFTS = {
         _list("today tonight heute aujourd'hui hoy oggi hoje vandaag сегодня 今日 今天"), 0
     ),
     **dict.fromkeys(_list("tomorrow tmrw morgen demain mañana domani amanhã завтра 明日 明天"), 1),
-    **dict.fromkeys(_list("yesterday gestern hier ayer ieri ontem gisteren вчера 昨日 昨天"), -1),
+    **dict.fromkeys(_list("yesterday gestern ayer ieri ontem gisteren вчера 昨日 昨天"), -1),
 }
 
 _UNITS = (
@@ -151,7 +151,7 @@ NOT_NAMES = _set(
     "i user users customer customers client clients assistant agent ai bot speaker participant "
     "usuario usuaria utilisateur utilisatrice nutzer nutzerin kunde kundin utente cliente "
     "assistente usted ustedes ud lei вы вас вам ваш mr mrs ms miss dr prof sir madam sr sra srta "
-    "don dona mme mlle m herr frau herrn mister eur usd gbp chf jpy inr cny rub ok okay tv pm am "
+    "mme mlle m herr frau herrn mister eur usd gbp chf jpy inr cny rub ok okay tv pm am "
     "id faq asap tbd na etc vs utc gmt est pst cet dm pdf csv url api app sms q a"
 )
 
@@ -193,7 +193,7 @@ FUNCTION = {
     "mais muito já todo todos cada ele ela eles elas",
     "nl": "de het een en of maar dat die dit deze van in op aan bij met voor naar uit over onder "
     "tot door om te is zijn was waren heeft hebben had wordt worden werd zal kan moet wil niet "
-    "geen ook als dan er hij zij ze wij we ik u hun haar zijn hem wie wat waar wanneer nog al "
+    "geen ook als er hij zij ze wij we ik u hun haar zijn hem wie wat waar wanneer nog al "
     "alle na",
     "ru": "и а но или в во на с со к ко у о об от до из за по под над для при про без через "
     "между это этот эта эти тот та те он она оно они мы вы я его ее их им ей ему что кто где "
@@ -219,7 +219,8 @@ _USUAL = {
     "issues item job join key kid kids kind last late latest lead leader less lesson level "
     "license life likes limit link list little living local location long look loss lot love low "
     "mail main maintain maintenance major make manager market mean medium meanwhile meet memory "
-    "mention message middle minor miss mode money month months mood morning mother move music name need "
+    "mention message middle minor miss mode money month months mood morning mother move music "
+    "name need "
     "needs new news next night nine note notes notice number object offer office old open opinion "
     "option options order orders outcome outlook overall overview own owner page pain parent "
     "parents part partner past pay payment pending people period perhaps person pet phone photo "
@@ -278,7 +279,8 @@ ENDINGS = _list(
 )
 NAMES_ALL_THE_SAME = _set(
     "mohammed muhammed ahmed fred alfred wilfred winifred jared reed emily kelly sally molly "
-    "polly nancy clancy savage billy willy lily holly carly beverly kimberly shelly nelly wally harding sterling "
+    "polly nancy clancy savage billy willy lily holly carly beverly kimberly shelly nelly wally "
+    "harding sterling "
     "manning fleming browning irving channing golding beijing nanjing chongqing boeing felicity "
     "charity trinity unity verity clement constance clarence terrence terence laurence lawrence "
     "florence prudence providence clemence temperance anders sanders rivers myers ayers rogers "

@@ -203,7 +203,7 @@ class SqlSessions:
                 .where(sessions.c.tenant_id == tenant_id)
                 .group_by(sessions.c.state)
             )
-            by_state: dict[str, int] = dict(states.tuples())
+            by_state = {row[0]: int(row[1]) for row in states}
             stored = connection.execute(
                 sa.select(sa.func.count()).where(
                     messages.c.tenant_id == tenant_id, messages.c.content != ""

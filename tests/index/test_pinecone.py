@@ -115,6 +115,13 @@ async def test_an_existing_index_is_used_and_not_created(server: PineconeServer)
     assert [call.method for call in server.calls if call.path == "/indexes"] == []
 
 
+@pytest.mark.parametrize("name", ["", "Has Capitals", "x" * 46, "-edge"])
+async def test_a_name_that_no_index_can_have_is_refused(name: str) -> None:
+    with serving_pinecone() as server, pytest.raises(Misconfigured, match="PINECONE_INDEX"):
+        async with opened(server, host="", index_name=name, create=True):
+            pass
+
+
 async def test_an_index_that_never_gets_ready_is_given_up() -> None:
     with (
         serving_pinecone(dimension=DIMENSION, describes_until_ready=10_000) as server,
@@ -305,11 +312,13 @@ async def test_many_failures_do_not_wear_the_index_out(server: PineconeServer) -
         await index.ping()
 
 
-async def test_a_batch_that_fails_fails_the_upsert(server: PineconeServer) -> None:
-    async with opened(server) as index:
-        server.faults = Faults(status=400, times=1)
-        with pytest.raises(UpstreamRefused):
-            await index.upsert("memory", [row(f"r{n}") for n in range(2_500)])
+async def test_a_batch_that_fails_fails_the_upsert() -> None:
+    # A server of its own, since the other batches may still be on their way to it afterwards.
+    with serving_pinecone(dimension=DIMENSION) as server:
+        async with opened(server) as index:
+            server.faults = Faults(status=400, times=1)
+            with pytest.raises(UpstreamRefused):
+                await index.upsert("memory", [row(f"r{n}") for n in range(2_500)])
 
 
 async def test_a_late_index_never_breaks_a_call(server: PineconeServer) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.document import CHUNK_CHARS, Document, chunks, stable_id
@@ -41,6 +41,7 @@ def test_neighbours_share_some_words() -> None:
         assert after.split()[0] in before.split()
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=400), size=st.integers(1, 40), overlap=st.integers(0, 80))
 def test_chunks_end_and_fit_for_any_text(text: str, size: int, overlap: int) -> None:
     pieces = chunks(text, size=size, overlap=overlap)
@@ -48,11 +49,13 @@ def test_chunks_end_and_fit_for_any_text(text: str, size: int, overlap: int) -> 
     assert all(piece == piece.strip() and piece in text for piece in pieces)
 
 
+@settings(deadline=None)
 @given(text=st.text(alphabet="ab .\n。\t", max_size=300), size=st.integers(1, 30))
 def test_without_overlap_every_character_is_in_one_chunk(text: str, size: int) -> None:
     assert "".join("".join(chunks(text, size=size, overlap=0)).split()) == "".join(text.split())
 
 
+@settings(deadline=None)
 @given(
     gaps=st.lists(st.sampled_from([" ", ". ", "\n", "\n\n", "  ", "\t"]), max_size=120),
     size=st.integers(12, 80),
@@ -77,6 +80,7 @@ def test_impossible_sizes_are_refused() -> None:
         chunks("text", overlap=-1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=5), min_size=1, max_size=4))
 def test_an_id_is_ascii_stable_and_tells_its_parts_apart(parts: list[str]) -> None:
     identifier = stable_id("crm.csv", *parts)

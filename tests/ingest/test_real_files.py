@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@cache
 def loaded(name: str, encoding: str | None = None) -> tuple[list[Document], Report]:
     load = documents_from_file(FOLDER / name, encoding=encoding)
     documents = [document for batch in load.batches() for document in batch]

@@ -221,7 +221,7 @@ async def test_a_missing_key_and_an_impossible_address_are_refused_by_name() -> 
     with pytest.raises(Misconfigured, match="GROQ_API_KEY"):
         groq_chat(api_key="", model="m")
     with pytest.raises(Misconfigured, match="GROQ_API_BASE"):
-        await groq_chat(api_key="k", model="m", base_url="http://[").warm()
+        await groq_chat(api_key="k", model="m", base_url="http://host:port").warm()
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,8 @@ async def test_openai_embeddings_are_unit_rows_in_order(server: ModelServer) -> 
     alone = await embedder.embed([texts[40]], kind="query")
     nothing = await embedder.embed([])
     await embedder.close()
-    assert (rows.shape, rows.dtype, nothing.shape) == ((101, 1536), np.float32, (0, 1536))
+    assert (rows.shape, nothing.shape) == ((101, 1536), (0, 1536))
+    assert rows.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
     np.testing.assert_allclose(rows[40], alone[0], atol=1e-6)
     assert [len(request["input"]) for request in server.requests[:2]] == [96, 5]

@@ -1,0 +1,97 @@
+"""What the service is measured beside, each a process of its own. Touches loopback sockets.
+
+`model`: a chat model that answers at once. `bare URL`: a FastAPI route with nothing around that
+model, called through the same ChatGroq. Each prints its URL, and ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from app.llm.base import Say, Token
+from app.llm.groq import groq_chat
+from tests.served import ROOT
+from tests.wire.openai import model_server
+from tests.wire.serving import serving
+
+GROQ_KEY = "gsk-benchmark"
+MODEL = "openai/gpt-oss-120b"
+REPLY = "Here is what we know about it: the offer is valid until the end of the month."
+SUMMARY = "The user wants to move the item to the second quarter."
+
+
+class Asked(BaseModel):
+    message: str
+    session_id: str
+    user_id: str
+
+
+class Replied(BaseModel):
+    reply: str
+
+
+def bare_app(model_url: str) -> FastAPI:
+    """Return an app whose `POST /chat` asks the model and does nothing else."""
+    app = FastAPI()
+    model = groq_chat(api_key=GROQ_KEY, model=MODEL, base_url=model_url)
+
+    @app.post("/chat")
+    async def chat(asked: Asked) -> Replied:
+        prompt = [Say("system", "Answer the question."), Say("user", asked.message)]
+        pieces = model.stream(prompt, max_tokens=1_024)
+        return Replied(reply="".join([p.text async for p in pieces if isinstance(p, Token)]))
+
+    return app
+
+
+def reply_to(body: dict[str, Any]) -> str:
+    asks_for_a_summary = "<transcript" in str(body["messages"][-1]["content"])
+    return SUMMARY if asks_for_a_summary else REPLY
+
+
+@contextmanager
+def peer(*arguments: str) -> Iterator[str]:
+    """Run this module as a process and yield its URL."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.benchmarks.peers", *arguments],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    if process.stdin is None or process.stdout is None:
+        raise AssertionError("both were asked for")
+    with process:
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.stdin.close()
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case ["model"]:
+            with model_server(script=reply_to) as server:
+                _until_the_end(server.url)
+        case ["bare", model_url]:
+            app: AbstractContextManager[str] = serving(bare_app(model_url))
+            with app as url:
+                _until_the_end(url)
+        case _:
+            raise SystemExit("model, or bare URL")
+
+
+def _until_the_end(url: str) -> None:
+    print(url, flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,283 @@
+"""Latency of memory search, over HTTP and at the index. Touches: processes, the disk.
+
+Over HTTP one user searches, while the memories of others grow; the embedding is shown beside it (a
+question that was asked before is not embedded again). At the index, beside `V @ q` in numpy over
+the same vectors: less than reading all of them once an exact search can't do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import os
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from app.index.base import Index, Values
+from app.llm.base import Embedder
+from app.settings import Settings
+from app.wiring import open_runtime
+from tests.benchmarks import report
+from tests.benchmarks.chat import PLAIN
+from tests.benchmarks.client import Client
+from tests.benchmarks.fill import OWNER, fill, unit_vectors
+from tests.served import service, settings
+
+COMMAND = "python -m tests.benchmarks.search"
+OWNED = 100
+TOP_K = 10
+WARM_UPS = 5
+
+
+@dataclass(slots=True)
+class Store:
+    """A service's data: `total` memories, of which one user has `owned`."""
+
+    folder: Path
+    label: str
+    vectors: Values
+    owned: int
+    url: str = ""
+    process_id: int = 0
+
+    @property
+    def settings(self) -> Settings:
+        return settings(
+            database_url="", data_dir=self.folder / "data", embedding_model="local"
+        )
+
+    def __str__(self) -> str:
+        whose = "all" if self.owned == len(self.vectors) else f"{self.owned:,}"
+        return f"{whose} of {len(self.vectors):,}"
+
+
+@dataclass(slots=True)
+class Measured:
+    """Seconds of each repetition, by what was done."""
+
+    seconds: dict[str, list[list[float]]] = field(default_factory=dict)
+    figures: dict[str, object] = field(default_factory=dict)
+
+    async def compare(self, works: dict[str, Callable[[], Awaitable[Any]]], each: int) -> None:
+        """Time each of `works` `each` times, in turns: what else goes on hits all alike."""
+        lists: dict[str, list[float]] = {name: [] for name in works}
+        for _ in range(each):
+            for name, work in works.items():
+                began = time.perf_counter()
+                await work()
+                lists[name].append(time.perf_counter() - began)
+        for name, durations in lists.items():
+            self.seconds.setdefault(name, []).append(durations)
+
+    def spread(self, name: str) -> report.Spread:
+        return report.spread(self.seconds[name])
+
+    def ratio(self, name: str, to: str) -> float:
+        return self.spread(name).p50 / self.spread(to).p50
+
+
+def measure(machine: report.Machine, *, quick: bool) -> dict[str, object]:
+    """Run, print the tables and return the figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_measure(Path(folder), machine, quick=quick))
+
+
+async def _measure(folder: Path, machine: report.Machine, *, quick: bool) -> dict[str, object]:
+    many, repetitions, each = (10_000, 1, 30) if quick else (100_000, 5, 40)
+    few, crowded = "1k", f"{many // 1_000}k"
+    vectors = unit_vectors(many, 384)
+    stores = [
+        Store(folder / few, few, vectors[:1_000], OWNED),
+        Store(folder / "own", f"{few}_own", vectors[:1_000], 1_000),
+        Store(folder / crowded, crowded, vectors, OWNED),
+    ]
+    began = time.perf_counter()
+    for store in stores:
+        await fill(store.settings, store.vectors, owned=store.owned)
+    measured = Measured({}, {"fill_s": time.perf_counter() - began})
+    await _over_http(stores, measured, repetitions, each)
+    _show_http(stores, measured, machine)
+    for store in (stores[0], stores[-1]):
+        await _at_the_index(store, measured, repetitions, each)
+    _show_index((stores[0], stores[-1]), measured, machine)
+    return measured.figures
+
+
+async def _over_http(
+    stores: Sequence[Store], measured: Measured, repetitions: int, each: int
+) -> None:
+    numbers = itertools.count()
+    with ExitStack() as running:
+        for store in stores:
+            served = running.enter_context(
+                service(store.folder, **PLAIN, GROQ_API_KEY="", EMBEDDING_MODEL="local")
+            )
+            store.url, store.process_id = served.url, served.process.pid
+        clients = [Client(store.url) for store in stores]
+        for client in clients:
+            await client.__aenter__()
+        async with open_runtime(stores[0].settings) as runtime:
+            works = _requests(stores, clients, runtime.embedder, numbers)
+            for work in works.values():
+                for _ in range(WARM_UPS):
+                    await work()
+            for _ in range(repetitions):
+                await measured.compare(works, each)
+        measured.figures["service_rss_mb"] = report.resident_mb(stores[-1].process_id)
+        for client in clients:
+            await client.__aexit__(None, None, None)
+
+
+def _requests(
+    stores: Sequence[Store],
+    clients: Sequence[Client],
+    embedder: Embedder,
+    numbers: itertools.count[int],
+) -> dict[str, Callable[[], Awaitable[Any]]]:
+    """Return what is compared, by name."""
+
+    def new_question() -> str:
+        return f"When should order {next(numbers)} be delivered, and what is the open action?"
+
+    async def search(client: Client, question: str) -> None:
+        found = await client.get(
+            f"/memories?user_id={OWNER}&query={quote(question)}&top_k={TOP_K}&min_score=0"
+        )
+        if len(found["memories"]) != TOP_K:
+            raise RuntimeError(f"{len(found['memories'])} memories were found")
+
+    asked = new_question()
+    works: dict[str, Callable[[], Awaitable[Any]]] = {
+        "floor": lambda: clients[0].get("/health/live"),
+        "embedding": lambda: embedder.embed([new_question()], kind="query"),
+    }
+    for store, client in zip(stores, clients, strict=True):
+        works[f"asked again {store.label}"] = lambda client=client: search(client, asked)
+        works[f"new {store.label}"] = lambda client=client: search(client, new_question())
+    return works
+
+
+def _show_http(stores: Sequence[Store], measured: Measured, machine: report.Machine) -> None:
+    few, own, crowded = (f"asked again {store.label}" for store in stores)
+    rows = [
+        ["`GET /health/live` (the floor)", "", *_cells(measured, "floor", few)],
+        ["embedding one question, in this process", "", *_cells(measured, "embedding", few)],
+    ]
+    for store in stores:
+        rows += [
+            ["search, without the embedding", str(store)]
+            + _cells(measured, f"asked again {store.label}", few),
+            ["search, a new question", str(store)] + _cells(measured, f"new {store.label}", few),
+        ]
+    header = ("over HTTP", "the user's memories", "p50 ms", "p95 ms", "to 1,000")
+    report.show("Memory search over HTTP", COMMAND, machine, header, rows)
+    figures: dict[str, object] = {
+        "http_floor_p50_ms": measured.spread("floor").p50,
+        "embedding_p50_ms": measured.spread("embedding").p50,
+        "user_search_growth_ratio": measured.ratio(crowded, few),
+        "user_search_growth_ratio_with_embedding": measured.ratio(
+            f"new {stores[-1].label}", f"new {stores[0].label}"
+        ),
+        "user_search_own_ratio": measured.ratio(own, few),
+    }
+    for store in stores:
+        beyond = measured.spread(f"asked again {store.label}")
+        figures |= {
+            f"search_p50_ms_{store.label}": beyond.p50,
+            f"search_p95_ms_{store.label}": beyond.p95,
+            f"search_new_p50_ms_{store.label}": measured.spread(f"new {store.label}").p50,
+        }
+    measured.figures.update(figures)
+
+
+def _cells(measured: Measured, name: str, to: str) -> list[str]:
+    spread = measured.spread(name)
+    return [report.ms(spread.p50), report.ms(spread.p95), report.times(measured.ratio(name, to))]
+
+
+async def _at_the_index(store: Store, measured: Measured, repetitions: int, each: int) -> None:
+    label = store.label
+    questions = unit_vectors(1_000, store.vectors.shape[1], seed=1)
+    numbers = itertools.count()
+
+    def question() -> Values:
+        row: Values = questions[next(numbers) % len(questions)]
+        return row
+
+    async with open_runtime(store.settings) as runtime:
+        index = runtime.index
+
+        async def product() -> None:
+            store.vectors @ question()
+
+        works = {
+            f"numpy {label}": product,
+            f"slice {label}": lambda: _query(index, question(), {"user_id": OWNER}),
+            f"unfiltered {label}": lambda: _query(index, question(), None),
+        }
+        for _ in range(WARM_UPS):
+            await works[f"slice {label}"]()
+        before = report.resident_mb(os.getpid())
+        began = time.perf_counter()
+        await works[f"unfiltered {label}"]()
+        measured.figures[f"unfiltered_first_ms_{label}"] = (time.perf_counter() - began) * 1_000
+        after = report.resident_mb(os.getpid())
+        grown = None if before is None or after is None else after - before
+        measured.figures[f"unfiltered_grows_by_mb_{label}"] = grown
+        for _ in range(WARM_UPS):
+            await works[f"unfiltered {label}"]()
+        for _ in range(repetitions):
+            await measured.compare(works, each)
+
+
+async def _query(index: Index, question: Values, filter: dict[str, Any] | None) -> None:
+    found = await index.query("memory", question, top_k=TOP_K, filter=filter)
+    if len(found) != TOP_K:
+        raise RuntimeError(f"{len(found)} vectors were found")
+
+
+def _show_index(stores: Sequence[Store], measured: Measured, machine: report.Machine) -> None:
+    rows = []
+    for store in stores:
+        label, size = store.label, f"{len(store.vectors):,} × {store.vectors.shape[1]}"
+        product = f"numpy {label}"
+        rows += [
+            ["`V @ q` in numpy (the limit)", size, *_cells(measured, product, product)],
+            ["query, unfiltered", size, *_cells(measured, f"unfiltered {label}", product)],
+            [f"query, a user's {store.owned}", size, *_cells(measured, f"slice {label}", product)],
+        ]
+        first = measured.figures[f"unfiltered_first_ms_{label}"]
+        grown = measured.figures[f"unfiltered_grows_by_mb_{label}"]
+        first_ms = report.ms(float(str(first)))
+        more = "" if grown is None else f" (+{float(str(grown)):.0f} MB)"
+        rows.append([f"the first unfiltered query, which loads{more}", size, first_ms, "", ""])
+        figures: dict[str, object] = {
+            f"numpy_p50_ms_{label}": measured.spread(product).p50,
+            f"unfiltered_p50_ms_{label}": measured.spread(f"unfiltered {label}").p50,
+            f"unfiltered_to_numpy_ratio_{label}": measured.ratio(f"unfiltered {label}", product),
+            f"slice_p50_ms_{label}": measured.spread(f"slice {label}").p50,
+        }
+        measured.figures.update(figures)
+    few, crowded = (f"slice {store.label}" for store in stores)
+    measured.figures["slice_growth_ratio"] = measured.ratio(crowded, few)
+    header = ("at the index", "vectors", "p50 ms", "p95 ms", "to numpy")
+    report.show("Search at the index", COMMAND, machine, header, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="10,000 memories, one repetition")
+    arguments = parser.parse_args()
+    machine = report.this_machine()
+    report.finish(machine, {"benchmark": "search", **measure(machine, quick=arguments.quick)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,330 @@
+"""The embedded index beyond what every index promises: many processes, the matrix, exactness."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.db import Database, open_database
+from app.errors import Misconfigured, StorageUnavailable
+from app.index.base import Filter, Values, Vector
+from app.index.embedded import SLICE_BESIDE_MATRIX, SLICE_WITHOUT_MATRIX, EmbeddedIndex
+from tests.index.plain import assert_right
+
+ROOT = Path(__file__).parents[2]
+DIMENSION = 8
+MEMORY = "memory"
+SHARED = "shared"
+QUESTION = np.array([1, 0, 0, 0, 0, 0, 0, 0], np.float32)
+
+
+@dataclass
+class Shared:
+    """A database that several replicas open at once, each as it would in a process of its own."""
+
+    url: str
+    stack: AsyncExitStack
+
+    async def replica(self) -> EmbeddedIndex:
+        database = await open_database(self.url)
+        self.stack.push_async_callback(database.close)
+        index = EmbeddedIndex(database, DIMENSION)
+        await index.open()
+        return index
+
+
+@pytest.fixture(params=["sqlite-disk", "postgres"])
+async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shared]:
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_database")
+    async with AsyncExitStack() as stack:
+        yield Shared(url, stack)
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[Database]:
+    database = await open_database("sqlite:///:memory:")
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def index(database: Database) -> EmbeddedIndex:
+    return EmbeddedIndex(database, DIMENSION)
+
+
+def some(number: int, seed: int = 0, **metadata: Any) -> list[Vector]:
+    numbers = np.random.default_rng(seed).standard_normal((number, DIMENSION), np.float32)
+    return [Vector(f"v{n:05}", row, metadata) for n, row in enumerate(numbers)]
+
+
+def near(id: str, away: float, **metadata: Any) -> Vector:
+    """Return a row whose cosine with `QUESTION` falls with `away`."""
+    return Vector(id, np.array([1, away, 0, 0, 0, 0, 0, 0], np.float32), metadata)
+
+
+async def ids(index: EmbeddedIndex, top_k: int = 3, filter: Filter | None = None) -> list[str]:
+    found = await index.query(MEMORY, QUESTION, top_k=top_k, filter=filter)
+    return [match.id for match in found]
+
+
+@pytest.mark.parametrize("filter", [None, {"user_id": "ann"}])
+async def test_replicas_see_each_others_changes_at_once(
+    shared: Shared, filter: Filter | None
+) -> None:
+    one, two = await shared.replica(), await shared.replica()
+    await one.upsert(MEMORY, [near(f"r{n}", n, user_id="ann") for n in range(1, 6)])
+    assert await ids(one, filter=filter) == await ids(two, filter=filter) == ["r1", "r2", "r3"]
+    await two.upsert(MEMORY, [near("new", 0.5, user_id="ann")])
+    assert await ids(one, filter=filter) == ["new", "r1", "r2"]
+    await one.upsert(MEMORY, [near("r1", 9, user_id="ann")])
+    assert await ids(two, filter=filter) == ["new", "r2", "r3"]
+    await two.delete(MEMORY, ["new"])
+    assert await ids(one, filter=filter) == ["r2", "r3", "r4"]
+    await one.clear(MEMORY)
+    assert await ids(two, filter=filter) == []
+    await two.upsert(MEMORY, [near("again", 1, user_id="ann")])
+    assert await ids(one, filter=filter) == ["again"]
+
+
+async def test_a_users_question_reads_that_users_rows_only(shared: Shared) -> None:
+    index = await shared.replica()
+    await index.upsert(MEMORY, [near(f"ann{n}", n, user_id="ann") for n in range(3)])
+    await index.upsert(MEMORY, [near(f"bob{n}", n, user_id="bob") for n in range(3)])
+    assert await ids(index, 9, {"user_id": "bob"}) == ["bob0", "bob1", "bob2"]
+    assert await ids(index, 9, {"user_id": {"$in": ["bob", "eve"]}}) == ["bob0", "bob1", "bob2"]
+    assert index.rows_in_memory(MEMORY) == 0
+    assert len(await ids(index, 9)) == 6
+    assert index.rows_in_memory(MEMORY) == 6
+
+
+@pytest.mark.parametrize("user", ["a" * 5_000, "n\0ul", "*", "O'Brien\\", "日本 100%", ""])
+async def test_any_user_id_selects_exactly_its_rows(shared: Shared, user: str) -> None:
+    index = await shared.replica()
+    await index.upsert(
+        MEMORY, [near("mine", 1, user_id=user), near("theirs", 0, user_id="a" * 4_999)]
+    )
+    await index.upsert(MEMORY, [near("nobody", 0), near("number", 0, user_id=7)])
+    assert await ids(index, 9, {"user_id": user}) == ["mine"]
+    assert await ids(index, 9, {"user_id": 7}) == ["number"]
+
+
+async def test_a_list_is_found_by_each_of_its_elements(index: EmbeddedIndex) -> None:
+    await index.upsert(
+        MEMORY, [near("both", 1, user_id=["ann", "bob"]), near("eve", 0, user_id="eve")]
+    )
+    assert await ids(index, 9, {"user_id": "bob"}) == ["both"]
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+async def test_a_large_slice_is_searched_exactly(shared: Shared, is_warm: bool) -> None:
+    index = await shared.replica()
+    size = (SLICE_BESIDE_MATRIX if is_warm else SLICE_WITHOUT_MATRIX) + 1
+    mine, others = some(size, user_id="ann"), some(50, seed=1, user_id="bob")
+    others = [Vector(f"other-{row.id}", row.values, row.metadata) for row in others]
+    await index.upsert(MEMORY, [*mine, *others])
+    if is_warm:
+        await ids(index)
+    filter = {"user_id": "ann"}
+    got = await index.query(MEMORY, QUESTION, top_k=20, filter=filter)
+    stored = {row.id: row for row in [*mine, *others]}
+    assert_right(got, stored, QUESTION, 20, filter)
+    assert index.rows_in_memory(MEMORY) == size + 50
+
+
+async def test_deleted_winners_are_replaced_by_the_next_best(shared: Shared) -> None:
+    asked, other = await shared.replica(), await shared.replica()
+    await other.upsert(MEMORY, [near(f"r{n:03}", n) for n in range(300)])
+    assert await ids(asked) == ["r000", "r001", "r002"]
+    await other.delete(MEMORY, ["r000", "r002"])
+    assert await ids(asked) == ["r001", "r003", "r004"]
+    await other.delete(MEMORY, [f"r{n:03}" for n in range(250)])
+    assert await ids(asked) == ["r250", "r251", "r252"]
+    assert asked.rows_in_memory(MEMORY) <= 300 - 3
+
+
+async def test_memory_is_given_back_when_most_rows_are_gone(index: EmbeddedIndex) -> None:
+    rows = some(4_000)
+    await index.upsert(MEMORY, rows)
+    await ids(index)
+    await index.delete(MEMORY, [row.id for row in rows[:-10]])
+    got = await index.query(MEMORY, QUESTION, top_k=100)
+    assert_right(got, {row.id: row for row in rows[-10:]}, QUESTION, 100, None)
+    assert index.rows_in_memory(MEMORY) == 10
+
+
+async def test_equal_rows_come_by_id_wherever_they_lie(index: EmbeddedIndex) -> None:
+    rows = some(1_000, seed=5)
+    twins = [Vector(f"twin{n:02}", rows[7].values * 2**n, {}) for n in range(40)]
+    mixed = [*rows[:300], *twins[20:], *rows[300:], *twins[:20]]
+    await index.upsert(MEMORY, mixed)
+    found = await index.query(MEMORY, rows[7].values, top_k=10)
+    assert [match.id for match in found] == [f"twin{n:02}" for n in range(10)]
+
+
+async def test_an_overwritten_row_is_never_missing_while_it_changes(shared: Shared) -> None:
+    asked, other = await shared.replica(), await shared.replica()
+    names = [f"r{n:02}" for n in range(30)]
+    await other.upsert(MEMORY, [near(name, 1, user_id="ann") for name in names])
+    is_over = asyncio.Event()
+
+    async def overwrite() -> None:
+        for away in count(2):
+            if is_over.is_set():
+                return
+            await other.upsert(MEMORY, [near(name, away, user_id="ann") for name in names[::3]])
+            await other.upsert(MEMORY, [near(names[away % 30], away, user_id="ann")])
+
+    writer = asyncio.create_task(overwrite())
+    for _ in range(30):
+        answers = await asyncio.gather(*(ids(asked, 100) for _ in range(4)))
+        narrow = await ids(asked, 100, {"user_id": "ann"})
+        assert [sorted(answer) for answer in [*answers, narrow]] == [names] * 5
+    is_over.set()
+    await writer
+
+
+async def test_threads_with_loops_of_their_own_share_one_index(tmp_path: Path) -> None:
+    database = await open_database(f"sqlite:///{tmp_path / 'app.db'}")
+    index = EmbeddedIndex(database, DIMENSION)
+    rows = some(3_000)
+    await index.upsert(MEMORY, rows)
+    stored = {row.id: row for row in rows}
+
+    async def ask() -> None:
+        for row in rows[:10]:
+            found = await index.query(MEMORY, row.values, top_k=5)
+            assert_right(found, stored, row.values, 5, None)
+
+    await asyncio.gather(*(asyncio.to_thread(asyncio.run, ask()) for _ in range(4)))
+    assert index.rows_in_memory(MEMORY) == 3_000
+    await database.close()
+
+
+async def test_a_weak_filter_finds_the_one_row_at_the_bottom(index: EmbeddedIndex) -> None:
+    rows = [near(f"r{n:04}", n, company="common") for n in range(3_000)]
+    await index.upsert(MEMORY, [*rows, near("rare", 1e6, company="rare")])
+    assert await ids(index, 3, {"company": "rare"}) == ["rare"]
+    assert await ids(index, 3, {"company": "none"}) == []
+
+
+async def test_another_dimension_is_refused_at_the_start(database: Database) -> None:
+    index = EmbeddedIndex(database, DIMENSION)
+    await index.open()
+    await index.upsert(MEMORY, [near("r", 1)])
+    with pytest.raises(Misconfigured, match=r"8 numbers.*384"):
+        await EmbeddedIndex(database, 384).open()
+
+
+async def test_vectors_come_back_at_length_1(index: EmbeddedIndex) -> None:
+    await index.upsert(MEMORY, [Vector("r", np.full(DIMENSION, 1e30, np.float32), {"a": 1})])
+    fetched = (await index.fetch(MEMORY, ["r", "missing"]))["r"]
+    np.testing.assert_allclose(fetched.values, np.full(DIMENSION, DIMENSION**-0.5), rtol=1e-6)
+    assert fetched.values.dtype == np.float32
+    assert fetched.metadata == {"a": 1}
+
+
+async def test_a_closed_database_is_unavailable(tmp_path: Path) -> None:
+    database = await open_database(f"sqlite:///{tmp_path / 'app.db'}")
+    index = EmbeddedIndex(database, DIMENSION)
+    await index.ping()
+    await database.close()
+    with pytest.raises(StorageUnavailable):
+        await index.ping()
+
+
+NUMBERS = st.lists(st.integers(-2, 2), min_size=3, max_size=3).filter(any)
+USERS = st.sampled_from(["ann", "bob", "eve"])
+IDS = st.integers(0, 12).map(lambda number: f"r{number:02}")
+ROWS = st.tuples(IDS, NUMBERS, USERS, st.sampled_from(["red", "blue"]))
+FILTERS = st.sampled_from(
+    [
+        None,
+        {"user_id": "ann"},
+        {"user_id": {"$in": ["ann", "bob"]}, "colour": "red"},
+        {"colour": {"$ne": "red"}},
+        {"$or": [{"user_id": "eve"}, {"colour": "blue"}]},
+    ]
+)
+STEPS = st.one_of(
+    st.tuples(st.just("upsert"), st.lists(ROWS, max_size=6)),
+    st.tuples(st.just("delete"), st.lists(IDS, max_size=4)),
+    st.tuples(st.just("clear"), st.none()),
+    st.tuples(st.just("query"), st.tuples(NUMBERS, st.integers(1, 15), FILTERS)),
+)
+namespaces = count()
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=st.lists(STEPS, max_size=30))
+async def test_any_history_ends_like_a_dictionary(index: EmbeddedIndex, steps: list[Any]) -> None:
+    namespace = f"history-{next(namespaces)}"
+    stored: dict[str, Vector] = {}
+    for deed, what in [*steps, ("query", ([1, 1, 0], 15, None))]:
+        if deed == "upsert":
+            rows = [
+                Vector(id, _padded(numbers), {"user_id": user, "colour": colour})
+                for id, numbers, user, colour in what
+            ]
+            await index.upsert(namespace, rows)
+            stored.update((row.id, row) for row in rows)
+        elif deed == "delete":
+            await index.delete(namespace, what)
+            stored = {id: row for id, row in stored.items() if id not in what}
+        elif deed == "clear":
+            await index.clear(namespace)
+            stored = {}
+        else:
+            question, top_k, filter = _padded(what[0]), what[1], what[2]
+            found = await index.query(namespace, question, top_k=top_k, filter=filter)
+            assert_right(found, stored, question, top_k, filter)
+    assert [id async for id in index.list_ids(namespace)] == sorted(stored)
+    assert (await index.counts()).get(namespace, 0) == len(stored)
+
+
+def _padded(numbers: list[int]) -> Values:
+    return np.array([*numbers, *[0] * (DIMENSION - len(numbers))], np.float32)
+
+
+async def test_three_processes_end_with_what_each_of_them_left(shared: Shared) -> None:
+    asked = await shared.replica()
+    names = ("ann", "bob", "eve")
+    workers = [_working(shared.url, name) for name in names]
+    stored: dict[str, Vector] = {}
+    running = [asyncio.to_thread(worker.communicate, None, 60) for worker in workers]
+    finished = asyncio.gather(*running)
+    while not finished.done():
+        await asked.query(SHARED, QUESTION, top_k=100)
+        await asyncio.sleep(0.01)
+    for name, worker, (printed, _) in zip(
+        ("ann", "bob", "eve"), workers, await finished, strict=True
+    ):
+        assert worker.returncode == 0
+        for id, (numbers, round_) in json.loads(printed).items():
+            metadata = {"user_id": name, "round": round_}
+            stored[id] = Vector(id, np.array(numbers, np.float32), metadata)
+    for filter in (None, {"user_id": "ann"}, {"round": {"$gte": 40}}):
+        found = await asked.query(SHARED, QUESTION, top_k=1_000, filter=filter)
+        assert_right(found, stored, QUESTION, 1_000, filter)
+    assert (await asked.counts())[SHARED] == len(stored)
+
+
+def _working(url: str, name: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.index.worker", url, name, "60"]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -1,0 +1,292 @@
+"""What every store of live sessions must do."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from app.db import Database
+from app.db.tables import jobs, sessions
+from app.errors import Conflict, NotFound
+from app.sessions.base import NewTurn, SessionStore, Turn
+from app.sessions.sql import SqlSessions
+from tests.seams.stores import database
+
+__all__ = ["database"]
+
+NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(database: Database) -> SessionStore:
+    return SqlSessions(database, lease_seconds=30)
+
+
+@pytest.fixture
+def short_lived(database: Database) -> SessionStore:
+    """A store whose runs count as dead almost at once."""
+    return SqlSessions(database, lease_seconds=0.05)
+
+
+def new(text: str = "hello", **changed: Any) -> NewTurn:
+    fields: dict[str, Any] = {
+        "tenant_id": "default",
+        "session_id": "s",
+        "user_id": "ada",
+        "client_message_id": None,
+        "memory": "on",
+        "holder": "run-1",
+    }
+    return NewTurn(text=text, **{**fields, **changed})
+
+
+async def end(store: SessionStore, turn: Turn, holder: str = "run-1", **changed: Any) -> Any:
+    fields: dict[str, Any] = {
+        "status": "complete",
+        "content": f"reply to {turn.question.content}",
+        "receipt": {"n": 1},
+        "error": None,
+        "now": NOON,
+    }
+    return await store.end_turn(turn, holder, **{**fields, **changed})
+
+
+async def texts(store: SessionStore, session_id: str = "s") -> list[str]:
+    found = await store.messages_after("default", session_id, 0, limit=1000)
+    return [message.content for message in found]
+
+
+async def test_a_turn_is_a_message_and_its_reply_with_neighbouring_numbers(store: SessionStore):
+    first = await store.begin_turn(new("one"), now=NOON)
+    second = await store.begin_turn(new("two"), now=NOON)
+    await end(store, second)
+    await end(store, first)
+    assert first.mine
+    assert second.mine
+    assert await texts(store) == ["one", "reply to one", "two", "reply to two"]
+
+
+async def test_a_message_is_stored_before_anyone_answers(store: SessionStore):
+    turn = await store.begin_turn(new("keep me"), now=NOON)
+    question, reply = await store.messages_after("default", "s", 0, limit=10)
+    assert (question.content, question.status) == ("keep me", "complete")
+    assert (reply.content, reply.status, reply.id) == ("", "pending", turn.reply.id)
+
+
+async def test_forty_messages_at_once_get_numbers_without_a_gap(store: SessionStore):
+    turns = await asyncio.gather(
+        *(store.begin_turn(new(f"m{n}", holder=f"run-{n}"), now=NOON) for n in range(40))
+    )
+    assert sorted(turn.question.seq for turn in turns) == list(range(1, 80, 2))
+    assert all(turn.reply.seq == turn.question.seq + 1 for turn in turns)
+
+
+async def test_a_session_of_someone_else_is_not_found_and_unchanged(store: SessionStore):
+    await end(store, await store.begin_turn(new("mine"), now=NOON))
+    with pytest.raises(NotFound):
+        await store.begin_turn(new("theirs", user_id="bo"), now=NOON)
+    with pytest.raises(NotFound):
+        await store.get("default", "s", "bo")
+    assert await texts(store) == ["mine", "reply to mine"]
+
+
+async def test_the_same_session_id_in_two_tenants_is_two_sessions(store: SessionStore):
+    await end(store, await store.begin_turn(new("ours"), now=NOON))
+    other = await store.begin_turn(new("theirs", tenant_id="acme", user_id="bo"), now=NOON)
+    assert other.question.seq == 1
+    assert await texts(store) == ["ours", "reply to ours"]
+
+
+async def test_a_repeated_client_message_id_gives_the_stored_reply(store: SessionStore):
+    first = await store.begin_turn(new("once", client_message_id="c1"), now=NOON)
+    await end(store, first)
+    again = await store.begin_turn(new("once", client_message_id="c1", holder="run-2"), now=NOON)
+    assert not again.mine
+    assert (again.reply.content, again.reply.receipt) == ("reply to once", {"n": 1})
+    assert len(await texts(store)) == 2
+
+
+async def test_a_repeat_of_a_message_that_is_being_answered_does_not_answer_it_too(
+    store: SessionStore,
+):
+    await store.begin_turn(new("once", client_message_id="c1"), now=NOON)
+    again = await store.begin_turn(new("once", client_message_id="c1", holder="run-2"), now=NOON)
+    assert not again.mine
+    assert again.reply.status == "pending"
+
+
+async def test_a_repeat_takes_over_from_a_run_that_died(short_lived: SessionStore):
+    first = await short_lived.begin_turn(new("once", client_message_id="c1"), now=NOON)
+    await asyncio.sleep(0.1)
+    again = await short_lived.begin_turn(
+        new("once", client_message_id="c1", holder="run-2"), now=NOON
+    )
+    assert again.mine
+    assert again.reply.id == first.reply.id
+    assert await end(short_lived, first) is None  # the dead one comes back: nothing is stored
+    assert await end(short_lived, again, "run-2") is not None
+    assert await texts(short_lived) == ["once", "reply to once"]
+
+
+async def test_the_same_id_with_another_text_is_a_conflict(store: SessionStore):
+    await store.begin_turn(new("once", client_message_id="c1"), now=NOON)
+    with pytest.raises(Conflict):
+        await store.begin_turn(new("twice", client_message_id="c1"), now=NOON)
+
+
+async def test_the_same_text_after_a_failed_turn_is_that_turn_again(store: SessionStore):
+    first = await store.begin_turn(new("try"), now=NOON)
+    await end(store, first, status="failed", content="", error={"code": "x", "message": "y"})
+    again = await store.begin_turn(new("try", holder="run-2"), now=NOON)
+    assert again.mine
+    assert again.question.id == first.question.id
+    await end(store, again, "run-2")
+    assert await texts(store) == ["try", "reply to try"]
+
+
+async def test_the_same_text_after_an_answered_turn_is_a_new_turn(store: SessionStore):
+    await end(store, await store.begin_turn(new("yes"), now=NOON))
+    again = await store.begin_turn(new("yes"), now=NOON)
+    assert again.question.seq == 3
+
+
+async def test_a_turn_is_next_once_the_earlier_ones_have_ended(store: SessionStore):
+    first = await store.begin_turn(new("one"), now=NOON)
+    second = await store.begin_turn(new("two"), now=NOON)
+    assert await store.is_next(first)
+    assert not await store.is_next(second)
+    await end(store, first)
+    assert await store.is_next(second)
+
+
+async def test_a_dead_run_does_not_hold_up_the_session(short_lived: SessionStore):
+    await short_lived.begin_turn(new("one"), now=NOON)
+    second = await short_lived.begin_turn(new("two", holder="run-2"), now=NOON)
+    await asyncio.sleep(0.1)
+    assert await short_lived.renew(second, "run-2")
+    assert await short_lived.is_next(second)
+    found = await short_lived.messages_after("default", "s", 0, limit=10)
+    assert [message.status for message in found] == [
+        "complete",
+        "interrupted",
+        "complete",
+        "pending",
+    ]
+
+
+async def test_only_the_holder_renews(store: SessionStore):
+    turn = await store.begin_turn(new(), now=NOON)
+    assert await store.renew(turn, "run-1")
+    assert not await store.renew(turn, "run-2")
+    await end(store, turn)
+    assert not await store.renew(turn, "run-1")
+
+
+async def test_history_ends_before_the_question_and_leaves_out_the_unsaid(store: SessionStore):
+    await end(store, await store.begin_turn(new("one"), now=NOON))
+    failed = await store.begin_turn(new("two"), now=NOON)
+    await end(store, failed, status="failed", content="")
+    third = await store.begin_turn(new("three"), now=NOON)
+    history = await store.history("default", "s", before_seq=third.question.seq, limit=50)
+    assert [message.content for message in history] == ["one", "reply to one", "two"]
+    last = await store.history("default", "s", before_seq=third.question.seq, limit=1)
+    assert [message.content for message in last] == ["two"]
+
+
+async def test_messages_come_by_page(store: SessionStore):
+    for n in range(3):
+        await end(store, await store.begin_turn(new(f"m{n}"), now=NOON))
+    page = await store.messages_after("default", "s", 2, limit=3)
+    assert [message.seq for message in page] == [3, 4, 5]
+
+
+async def test_sessions_are_listed_latest_first_by_page_and_by_user(store: SessionStore):
+    for n in range(5):
+        moment = NOON + timedelta(minutes=n)
+        user = "ada" if n % 2 == 0 else "bo"
+        turn = await store.begin_turn(new(session_id=f"s{n}", user_id=user), now=moment)
+        await end(store, turn, now=moment)
+    page = await store.list_sessions("default", None, limit=2, before=None)
+    rest = await store.list_sessions("default", None, limit=9, before=page[-1].last_message_at)
+    assert [s.session_id for s in [*page, *rest]] == ["s4", "s3", "s2", "s1", "s0"]
+    mine = await store.list_sessions("default", "bo", limit=9, before=None)
+    assert [s.session_id for s in mine] == ["s3", "s1"]
+
+
+async def test_a_reply_is_found_with_the_user_it_belongs_to(store: SessionStore):
+    turn = await store.begin_turn(new(), now=NOON)
+    await end(store, turn)
+    message, user = await store.message("default", turn.reply.id)
+    assert (message.receipt, user) == ({"n": 1}, "ada")
+    with pytest.raises(NotFound):
+        await store.message("acme", turn.reply.id)
+
+
+async def test_quiet_sessions_are_the_open_ones_without_a_message_since(
+    store: SessionStore, database: Database
+):
+    for name, moment in (("old", NOON), ("new", NOON + timedelta(hours=1))):
+        await end(store, await store.begin_turn(new(session_id=name), now=moment), now=moment)
+    await database.write(
+        lambda c: c.execute(
+            sessions.insert().from_select(
+                [column.name for column in sessions.c],
+                sa.select(
+                    *(
+                        {"session_id": sa.literal("shut"), "state": sa.literal("closed")}.get(
+                            column.name, column
+                        )
+                        for column in sessions.c
+                    )
+                ).where(sessions.c.session_id == "old"),
+            )
+        )
+    )
+    quiet = await store.gone_quiet(before=NOON + timedelta(minutes=30), limit=10)
+    assert [session.session_id for session in quiet] == ["old"]
+
+
+async def test_a_message_opens_a_closed_session_again(store: SessionStore, database: Database):
+    await end(store, await store.begin_turn(new("before"), now=NOON))
+    await database.write(
+        lambda c: c.execute(sessions.update().values(state="closed", closed_at=NOON))
+    )
+    turn = await store.begin_turn(new("after"), now=NOON + timedelta(days=1))
+    assert (turn.session.state, turn.question.seq) == ("open", 3)
+    assert (await store.get("default", "s", "ada")).closed_at is None
+
+
+async def test_deleting_removes_messages_and_jobs_and_leaves_the_others(
+    store: SessionStore, database: Database
+):
+    turn = await store.begin_turn(new("gone"), now=NOON)
+    await end(store, await store.begin_turn(new("kept", session_id="other"), now=NOON))
+    key, messages = await store.delete("default", "s", now=NOON)
+    assert messages == 2
+    with pytest.raises(NotFound):
+        await store.get("default", "s", None)
+    assert await end(store, turn) is None  # a late reply brings nothing back
+    assert await texts(store, "other") == ["kept", "reply to kept"]
+    left = await database.read(lambda c: c.execute(sa.select(jobs.c.kind, jobs.c.key)).all())
+    assert [tuple(row) for row in left] == [("sync_episode", key)]
+    with pytest.raises(NotFound):
+        await store.delete("default", "s", now=NOON)
+
+
+async def test_counts_are_by_tenant(store: SessionStore):
+    await end(store, await store.begin_turn(new(), now=NOON))
+    await store.begin_turn(new(session_id="t"), now=NOON)
+    await store.begin_turn(new(tenant_id="acme"), now=NOON)
+    assert await store.counts("default") == {"open": 2, "closed": 0, "messages": 3}
+
+
+async def test_the_lapsed_runs_of_all_sessions_are_ended(short_lived: SessionStore):
+    await short_lived.begin_turn(new(), now=NOON)
+    await short_lived.begin_turn(new(session_id="t"), now=NOON)
+    await asyncio.sleep(0.1)
+    assert await short_lived.end_lapsed() == 2
+    assert await short_lived.end_lapsed() == 0
