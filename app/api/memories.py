@@ -46,7 +46,12 @@ async def search_memories(
         return MemoryList(memories=[_out(memory) for memory in newest_first(latest)])
     question = (await runtime.embedder.embed([query], kind="query"))[0]
     found = await runtime.recall.search(
-        caller.tenant_id, user, question, top_k=top_k, threshold=min_score
+        caller.tenant_id,
+        user,
+        question,
+        words=query if min_score is None else "",
+        top_k=top_k,
+        threshold=min_score,
     )
     return MemoryList(
         memories=[_out(memory) for memory in found.memories],

@@ -50,7 +50,11 @@ class Retriever:
         if wanted.memory == "off":
             return Retrieved(None, await documents)
         memories = self._recall.search(
-            wanted.tenant_id, wanted.user_id, question, leave_out_session=wanted.session_id
+            wanted.tenant_id,
+            wanted.user_id,
+            question,
+            words=wanted.question,
+            leave_out_session=wanted.session_id,
         )
         recalled, found = await asyncio.gather(memories, documents)
         return Retrieved(recalled, found)

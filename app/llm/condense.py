@@ -21,6 +21,8 @@ _LINE = re.compile(r"^\s*\[\d+\]\s*(user|assistant)\s*:\s*", re.IGNORECASE)
 _SUMMARY_LINE = re.compile(r"^\s*(user|assistant)\s*:\s*", re.IGNORECASE)
 _CITATION = re.compile(r"\s*\[m?\d+\]")
 
+SAID, ASKED = 1.0, 0.4  # the least weight of what a user says, the most of a plain question
+
 
 @dataclass(frozen=True, slots=True)
 class _Line:
@@ -38,7 +40,7 @@ class _Line:
         if self.speaker == "assistant":
             # What it read out of a document or a memory is stored already.
             return 0.0 if _CITATION.search(self.sentence) else 0.5 * (cues - 1)
-        return 1.0 + cues
+        return SAID + cues
 
 
 def summary(message: str, max_tokens: int) -> str:
@@ -52,9 +54,11 @@ def summary(message: str, max_tokens: int) -> str:
     ranked = sorted(range(len(lines)), key=lambda at: (-lines[at].weight(), -at))
     chosen: set[int] = set()
     left = max_tokens
+    # What was asked says little once something was said, and blurs the summary's vector.
+    floor = ASKED if ranked and lines[ranked[0]].weight() >= SAID else 0.0
     for at in ranked:
         cost = estimate_tokens(_written(lines[at]))
-        if lines[at].weight() > 0 and cost <= left:
+        if lines[at].weight() > floor and cost <= left:
             chosen.add(at)
             left -= cost
     if not chosen and ranked:

@@ -23,12 +23,14 @@ from app.errors import NotFound
 from app.index.base import Index, Metadata, Vector, namespace, vector_id
 from app.jobs import Claim, Handler, Jobs, Postpone
 from app.llm.base import Embedder
+from app.memory.grounding import sentences
 from app.memory.summary import Summariser, Summary
 from app.sessions.base import Message, Session, SessionStore
 from app.sessions.rows import lock_session, of_session, put_sync
 
 PAGE = 500
 PUSHES = 5
+MAX_SENTENCES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,28 +266,47 @@ class Episodes:
         where = namespace("memory", tenant_id)
         for _ in range(PUSHES):
             episode = await self.get(tenant_id, session_id)
-            if episode is None:
-                await self._index.delete(where, [vector_id(session_id)])
-            elif episode.indexed_version == episode.version:
+            if episode is not None and episode.indexed_version == episode.version:
                 return
-            else:
-                await self._index.upsert(where, [await self._vector(episode)])
+            vectors = [] if episode is None else await self._vectors(episode)
+            if vectors:
+                await self._index.upsert(where, vectors)
+            await self._index.delete(where, _ids(session_id)[len(vectors) :])
             if await self._database.write(partial(_settled, tenant_id, session_id, episode)):
                 return
         raise Postpone("the episode keeps changing")
 
-    async def _vector(self, episode: Episode) -> Vector:
-        values = await self._embedder.embed([episode.text])
-        metadata: Metadata = {
-            "tenant_id": episode.tenant_id,
-            "user_id": episode.user_id,
-            "session_id": episode.session_id,
-            "text": episode.text,
-            "doc_type": "memory",
-            "memory_type": "episode",
-            "created_at": episode.ended_at.timestamp(),
-        }
-        return Vector(vector_id(episode.session_id), values[0], metadata)
+    async def _vectors(self, episode: Episode) -> list[Vector]:
+        """Return the episode's vector, and one of each sentence of a longer summary.
+
+        One vector of several topics is near to none of them; a sentence's is.
+        """
+        said = sentences(episode.text)
+        texts = [episode.text, *(said[:MAX_SENTENCES] if len(said) > 1 else [])]
+        values = await self._embedder.embed(texts)
+        ids = _ids(episode.session_id)
+        return [
+            Vector(ids[n], values[n], _metadata(episode, text, "sentence" if n else "episode"))
+            for n, text in enumerate(texts)
+        ]
+
+
+def _ids(session_id: str) -> list[str]:
+    """Return the ids of all the vectors that a session may have, the episode's first."""
+    base = vector_id(session_id)
+    return [base, *(f"{base}#s{n}" for n in range(1, MAX_SENTENCES + 1))]
+
+
+def _metadata(episode: Episode, text: str, memory_type: str) -> Metadata:
+    return {
+        "tenant_id": episode.tenant_id,
+        "user_id": episode.user_id,
+        "session_id": episode.session_id,
+        "text": text,
+        "doc_type": "memory",
+        "memory_type": memory_type,
+        "created_at": episode.ended_at.timestamp(),
+    }
 
 
 def _store(

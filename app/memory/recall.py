@@ -19,10 +19,11 @@ from app.db import Database
 from app.db.tables import messages, sessions
 from app.index.base import Filter, Index, Values, namespace, vector_id
 from app.llm.base import Embedder
+from app.llm.sentences import terms
 from app.memory.episodes import Episode, Episodes
 from app.memory.grounding import sentences
 
-SPARE = 8  # vectors asked for beyond top_k: children of a session, and rows that SQL has dropped
+ROWS_PER_MEMORY = 8  # asked for: several vectors may be one session's, or of a row that is gone
 RECENT = 20  # messages that no summary covers yet, the latest first
 
 
@@ -40,7 +41,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """The memories at or above `threshold`, best first, and the best score below it."""
+    """The memories that passed, best first, and the best score below `threshold`."""
 
     memories: tuple[Memory, ...]
     threshold: float
@@ -73,11 +74,16 @@ class Recall:
         user_id: str,
         question: Values,
         *,
+        words: str = "",
         top_k: int | None = None,
         threshold: float | None = None,
         leave_out_session: str | None = None,
     ) -> Recalled:
-        """Rank the user's memories by their cosine with `question` (float32, unit length)."""
+        """Rank the user's memories by their cosine with `question` (float32, unit length).
+
+        One passes that reaches the threshold, or that has at least half of the telling words of
+        `words`, the question's text: a cosine is a poor judge of a short text.
+        """
         top_k = self._top_k if top_k is None else top_k
         gate = self._threshold if threshold is None else threshold
         if top_k == 0:
@@ -87,7 +93,8 @@ class Recall:
             self._not_yet_summarised(tenant_id, user_id, question, leave_out_session),
         )
         ranked = sorted([*found, *recent], key=lambda memory: (-memory.score, memory.id))
-        passed = [memory for memory in ranked if memory.score >= gate]
+        asked = frozenset(terms(words))
+        passed = [m for m in ranked if m.score >= gate or _names_it(asked, m.text)]
         below = [memory.score for memory in ranked if memory.score < gate]
         return Recalled(tuple(passed[:top_k]), gate, max(below, default=None))
 
@@ -109,7 +116,10 @@ class Recall:
         if leave_out_session is not None:
             mine = {"$and": [mine, {"session_id": {"$ne": leave_out_session}}]}
         matches = await self._index.query(
-            namespace("memory", tenant_id), question, top_k=top_k + SPARE, filter=mine
+            namespace("memory", tenant_id),
+            question,
+            top_k=(top_k + 1) * ROWS_PER_MEMORY,
+            filter=mine,
         )
         best: dict[str, float] = {}
         for match in matches:
@@ -178,6 +188,11 @@ def _memory(episode: Episode, score: float) -> Memory:
         text=episode.text,
         created_at=episode.ended_at,
     )
+
+
+def _names_it(asked: frozenset[str], text: str) -> bool:
+    shared = asked.intersection(terms(text)) if asked else asked
+    return bool(shared) and len(shared) * 2 >= len(asked)
 
 
 def _only_asks(text: str) -> bool:

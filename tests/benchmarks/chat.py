@@ -48,9 +48,11 @@ class Contestant:
 
     name: str
     url: str
+    process_id: int
     is_service: bool
     seconds: dict[str, list[list[float]]] = field(default_factory=dict)
     rates: dict[str, list[float]] = field(default_factory=dict)
+    processor: dict[str, list[float]] = field(default_factory=dict)
     receipts: dict[str, list[Mapping[str, float]]] = field(default_factory=dict)
 
     def spread(self, load: Load) -> report.Spread:
@@ -59,17 +61,23 @@ class Contestant:
     def rate(self, load: Load) -> float:
         return median(self.rates[load.name])
 
+    def processor_ms(self, load: Load) -> float | None:
+        """Return the CPU time of a turn, with its share of a checkpoint."""
+        used = self.processor.get(load.name)
+        return median(used) if used else None
+
     def part(self, load: Load, name: str) -> float | None:
         """Return the median milliseconds of a part of the turn, as the receipts say."""
         told = [times[name] for times in self.receipts.get(load.name, [])]
         return median(told) if told else None
 
 
-def run(*, quick: bool) -> tuple[list[list[str]], dict[str, object]]:
+def run(*, quick: bool) -> tuple[list[list[str]], dict[str, float | None]]:
     """Return the table's rows and the figures."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
-        model_url = running.enter_context(peer("model"))
-        bare = Contestant("bare route", running.enter_context(peer("bare", model_url)), False)
+        model_url = running.enter_context(peer("model")).url
+        beside = running.enter_context(peer("bare", model_url))
+        bare = Contestant("bare route", beside.url, beside.process_id, False)
         groq = {**PLAIN, "GROQ_API_KEY": GROQ_KEY, "GROQ_API_BASE": model_url}
         offline = {**PLAIN, "GROQ_API_KEY": ""}
         services = [
@@ -91,14 +99,15 @@ def _service(
 ) -> Contestant:
     home = folder / name.replace(", ", "-").replace(" ", "-")
     home.mkdir()
-    return Contestant(name, running.enter_context(service(home, **settings)).url, True)
+    served = running.enter_context(service(home, **settings))
+    return Contestant(name, served.url, served.process.pid, True)
 
 
 async def _measure(
     model_url: str, bare: Contestant, services: Sequence[Contestant], *, quick: bool
-) -> tuple[list[list[str]], dict[str, object]]:
-    alone = Load("1 client", 1, 1, 20 if quick else 50)
-    crowd = Load("32 clients, 1 user", 32, 1, 5 if quick else 10)
+) -> tuple[list[list[str]], dict[str, float | None]]:
+    alone = Load("1 client", 1, 1, 20 if quick else 40)
+    crowd = Load("32 clients, 1 user", 32, 1, 2 if quick else 5)
     strangers = Load("32 clients, 32 users", 32, 32, crowd.each)
     loads = (alone, crowd, strangers)
     contestants = (bare, *services)
@@ -107,7 +116,7 @@ async def _measure(
         await _add_documents(one.url)
     for one in contestants:  # to load the models, open the connections and fill the caches
         for load in (alone, strangers):
-            await closed_loop(one.url, _turn(next(numbers), load), clients=load.clients, each=5)
+            await closed_loop(one.url, _turn(next(numbers), load), clients=load.clients, each=3)
             await _settle(one)
     raw: list[list[float]] = []
     for _ in range(1 if quick else 3):
@@ -116,8 +125,8 @@ async def _measure(
             for one in contestants:
                 await _repeat(one, load, next(numbers))
     raw_ms = report.spread(raw).p50
-    rows = [["the model alone, raw HTTP", alone.name, "", report.ms(raw_ms)]]
-    rows[0] += [report.ms(report.spread(raw).p95), "", "", "", ""]
+    raw_p95 = report.ms(report.spread(raw).p95)
+    rows = [["the model alone, raw HTTP", alone.name, "", report.ms(raw_ms), raw_p95, *[""] * 5]]
     rows += [_row(one, load, bare) for load in loads for one in contestants]
     return rows, _figures(bare, services, loads, raw_ms)
 
@@ -149,6 +158,7 @@ async def _call(client: Client, who: int, turn: int) -> Any:
 
 
 async def _repeat(one: Contestant, load: Load, number: int) -> None:
+    before = report.processor_seconds(one.process_id)
     ask = _turn(number, load)
     seconds, answers, total = await closed_loop(one.url, ask, clients=load.clients, each=load.each)
     one.seconds.setdefault(load.name, []).append(seconds)
@@ -157,6 +167,10 @@ async def _repeat(one: Contestant, load: Load, number: int) -> None:
         told = [answer["receipt"]["milliseconds"] for answer in answers]
         one.receipts.setdefault(load.name, []).extend(told)
     await _settle(one)
+    after = report.processor_seconds(one.process_id)
+    if before is not None and after is not None:
+        used_ms = (after - before) / len(seconds) * 1_000
+        one.processor.setdefault(load.name, []).append(used_ms)
 
 
 async def _settle(one: Contestant) -> None:
@@ -194,6 +208,7 @@ def _row(one: Contestant, load: Load, bare: Contestant) -> list[str]:
         report.ms(measured.p95),
         report.ms(one.part(load, "retrieval")),
         report.ms(one.part(load, "model")),
+        report.ms(one.processor_ms(load)),
         report.ms(measured.p50 - beside.p50) if one.is_service else "",
         report.times(measured.p50 / beside.p50),
     ]
@@ -201,9 +216,9 @@ def _row(one: Contestant, load: Load, bare: Contestant) -> list[str]:
 
 def _figures(
     bare: Contestant, services: Sequence[Contestant], loads: Sequence[Load], raw_ms: float
-) -> dict[str, object]:
+) -> dict[str, float | None]:
     """Return the figures; without a name in their key they are of the mock embedder."""
-    figures: dict[str, object] = {"chat_model_raw_p50_ms": raw_ms}
+    figures: dict[str, float | None] = {"chat_model_raw_p50_ms": raw_ms}
     names = ("bare_", "", "local_", "offline_")
     for name, one in zip(names, (bare, *services), strict=True):
         for load, label in zip(loads, ("1", "32", "32_users"), strict=True):
@@ -212,6 +227,7 @@ def _figures(
                 f"chat_{name}p50_ms_{label}": measured.p50,
                 f"chat_{name}p95_ms_{label}": measured.p95,
                 f"chat_{name}turns_per_s_{label}": one.rate(load),
+                f"chat_{name}cpu_ms_{label}": one.processor_ms(load),
             }
             if one.is_service:
                 figures |= {
@@ -230,12 +246,13 @@ HEADER = (
     "p95 ms",
     "retrieval ms",
     "model ms",
+    "CPU ms",
     "above bare ms",
     "to bare",
 )
 
 
-def measure(machine: report.Machine, *, quick: bool) -> dict[str, object]:
+def measure(machine: report.Machine, *, quick: bool) -> report.Figures:
     """Run, print the table and return the figures."""
     rows, figures = run(quick=quick)
     report.show("Chat with a 0 ms model", COMMAND, machine, HEADER, rows)

@@ -1,15 +1,19 @@
 """What the service is measured beside, each a process of its own. Touches loopback sockets.
 
-`model`: a chat model that answers at once. `bare URL`: a FastAPI route with nothing around that
-model, called through the same ChatGroq. Each prints its URL, and ends with its standard input.
+`model`: a chat model that answers at once. `bare URL`: a FastAPI route that keeps conversations in
+a dictionary and calls that model through the same ChatGroq: what a chat costs that remembers, finds
+and stores nothing. Each prints its URL, and ends with its standard input.
 """
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI
@@ -41,12 +45,16 @@ def bare_app(model_url: str) -> FastAPI:
     """Return an app whose `POST /chat` asks the model and does nothing else."""
     app = FastAPI()
     model = groq_chat(api_key=GROQ_KEY, model=MODEL, base_url=model_url)
+    conversations: defaultdict[str, list[Say]] = defaultdict(list)
 
     @app.post("/chat")
     async def chat(asked: Asked) -> Replied:
-        prompt = [Say("system", "Answer the question."), Say("user", asked.message)]
-        pieces = model.stream(prompt, max_tokens=1_024)
-        return Replied(reply="".join([p.text async for p in pieces if isinstance(p, Token)]))
+        said = conversations[asked.session_id]
+        said.append(Say("user", asked.message))
+        pieces = model.stream([Say("system", "Answer."), *said], max_tokens=1_024)
+        reply = "".join([piece.text async for piece in pieces if isinstance(piece, Token)])
+        said.append(Say("assistant", reply))
+        return Replied(reply=reply)
 
     return app
 
@@ -56,9 +64,15 @@ def reply_to(body: dict[str, Any]) -> str:
     return SUMMARY if asks_for_a_summary else REPLY
 
 
+@dataclass(frozen=True, slots=True)
+class Peer:
+    url: str
+    process_id: int
+
+
 @contextmanager
-def peer(*arguments: str) -> Iterator[str]:
-    """Run this module as a process and yield its URL."""
+def peer(*arguments: str) -> Iterator[Peer]:
+    """Run this module as a process for the length of a `with`."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.benchmarks.peers", *arguments],
         cwd=ROOT,
@@ -70,19 +84,19 @@ def peer(*arguments: str) -> Iterator[str]:
         raise AssertionError("both were asked for")
     with process:
         try:
-            yield process.stdout.readline().strip()
+            yield Peer(process.stdout.readline().strip(), process.pid)
         finally:
             process.stdin.close()
 
 
 def main(arguments: list[str]) -> None:
+    logging.disable()
     match arguments:
         case ["model"]:
             with model_server(script=reply_to) as server:
                 _until_the_end(server.url)
         case ["bare", model_url]:
-            app: AbstractContextManager[str] = serving(bare_app(model_url))
-            with app as url:
+            with serving(bare_app(model_url)) as url:
                 _until_the_end(url)
         case _:
             raise SystemExit("model, or bare URL")

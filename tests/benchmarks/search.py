@@ -14,8 +14,9 @@ import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -34,6 +35,9 @@ COMMAND = "python -m tests.benchmarks.search"
 OWNED = 100
 TOP_K = 10
 WARM_UPS = 5
+ASKED_AGAIN = "When should my order be delivered, and what is the open action?"
+
+Works = dict[str, Callable[[], Awaitable[Any]]]
 
 
 @dataclass(slots=True)
@@ -49,9 +53,7 @@ class Store:
 
     @property
     def settings(self) -> Settings:
-        return settings(
-            database_url="", data_dir=self.folder / "data", embedding_model="local"
-        )
+        return settings(database_url="", data_dir=self.folder / "data", embedding_model="local")
 
     def __str__(self) -> str:
         whose = "all" if self.owned == len(self.vectors) else f"{self.owned:,}"
@@ -63,9 +65,9 @@ class Measured:
     """Seconds of each repetition, by what was done."""
 
     seconds: dict[str, list[list[float]]] = field(default_factory=dict)
-    figures: dict[str, object] = field(default_factory=dict)
+    figures: dict[str, float | None] = field(default_factory=dict)
 
-    async def compare(self, works: dict[str, Callable[[], Awaitable[Any]]], each: int) -> None:
+    async def compare(self, works: Works, each: int) -> None:
         """Time each of `works` `each` times, in turns: what else goes on hits all alike."""
         lists: dict[str, list[float]] = {name: [] for name in works}
         for _ in range(each):
@@ -83,14 +85,14 @@ class Measured:
         return self.spread(name).p50 / self.spread(to).p50
 
 
-def measure(machine: report.Machine, *, quick: bool) -> dict[str, object]:
+def measure(machine: report.Machine, *, quick: bool) -> report.Figures:
     """Run, print the tables and return the figures."""
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(_measure(Path(folder), machine, quick=quick))
 
 
-async def _measure(folder: Path, machine: report.Machine, *, quick: bool) -> dict[str, object]:
-    many, repetitions, each = (10_000, 1, 30) if quick else (100_000, 5, 40)
+async def _measure(folder: Path, machine: report.Machine, *, quick: bool) -> report.Figures:
+    many, repetitions, each = (10_000, 1, 30) if quick else (100_000, 5, 30)
     few, crowded = "1k", f"{many // 1_000}k"
     vectors = unit_vectors(many, 384)
     stores = [
@@ -101,7 +103,8 @@ async def _measure(folder: Path, machine: report.Machine, *, quick: bool) -> dic
     began = time.perf_counter()
     for store in stores:
         await fill(store.settings, store.vectors, owned=store.owned)
-    measured = Measured({}, {"fill_s": time.perf_counter() - began})
+    measured = Measured()
+    measured.figures["fill_s"] = time.perf_counter() - began
     await _over_http(stores, measured, repetitions, each)
     _show_http(stores, measured, machine)
     for store in (stores[0], stores[-1]):
@@ -114,15 +117,13 @@ async def _over_http(
     stores: Sequence[Store], measured: Measured, repetitions: int, each: int
 ) -> None:
     numbers = itertools.count()
-    with ExitStack() as running:
+    async with AsyncExitStack() as running:
         for store in stores:
             served = running.enter_context(
                 service(store.folder, **PLAIN, GROQ_API_KEY="", EMBEDDING_MODEL="local")
             )
             store.url, store.process_id = served.url, served.process.pid
-        clients = [Client(store.url) for store in stores]
-        for client in clients:
-            await client.__aenter__()
+        clients = [await running.enter_async_context(Client(store.url)) for store in stores]
         async with open_runtime(stores[0].settings) as runtime:
             works = _requests(stores, clients, runtime.embedder, numbers)
             for work in works.values():
@@ -130,9 +131,10 @@ async def _over_http(
                     await work()
             for _ in range(repetitions):
                 await measured.compare(works, each)
+        for store, client in zip(stores, clients, strict=True):
+            used = await _processor_ms(store, client, each)
+            measured.figures[f"search_cpu_ms_{store.label}"] = used
         measured.figures["service_rss_mb"] = report.resident_mb(stores[-1].process_id)
-        for client in clients:
-            await client.__aexit__(None, None, None)
 
 
 def _requests(
@@ -140,45 +142,59 @@ def _requests(
     clients: Sequence[Client],
     embedder: Embedder,
     numbers: itertools.count[int],
-) -> dict[str, Callable[[], Awaitable[Any]]]:
+) -> Works:
     """Return what is compared, by name."""
 
     def new_question() -> str:
         return f"When should order {next(numbers)} be delivered, and what is the open action?"
 
-    async def search(client: Client, question: str) -> None:
-        found = await client.get(
-            f"/memories?user_id={OWNER}&query={quote(question)}&top_k={TOP_K}&min_score=0"
-        )
-        if len(found["memories"]) != TOP_K:
-            raise RuntimeError(f"{len(found['memories'])} memories were found")
+    async def search_anew(client: Client) -> None:
+        await _search(client, new_question())
 
-    asked = new_question()
-    works: dict[str, Callable[[], Awaitable[Any]]] = {
+    works: Works = {
         "floor": lambda: clients[0].get("/health/live"),
         "embedding": lambda: embedder.embed([new_question()], kind="query"),
     }
     for store, client in zip(stores, clients, strict=True):
-        works[f"asked again {store.label}"] = lambda client=client: search(client, asked)
-        works[f"new {store.label}"] = lambda client=client: search(client, new_question())
+        works[f"asked again {store.label}"] = partial(_search, client, ASKED_AGAIN)
+        works[f"new {store.label}"] = partial(search_anew, client)
     return works
+
+
+async def _search(client: Client, question: str) -> None:
+    found = await client.get(
+        f"/memories?user_id={OWNER}&query={quote(question)}&top_k={TOP_K}&min_score=0"
+    )
+    if len(found["memories"]) != TOP_K:
+        raise RuntimeError(f"{len(found['memories'])} memories were found")
+
+
+async def _processor_ms(store: Store, client: Client, count: int) -> float | None:
+    """Return the CPU time that the service needs for one search without the embedding."""
+    before = report.processor_seconds(store.process_id)
+    for _ in range(count):
+        await _search(client, ASKED_AGAIN)
+    after = report.processor_seconds(store.process_id)
+    return None if before is None or after is None else (after - before) / count * 1_000
 
 
 def _show_http(stores: Sequence[Store], measured: Measured, machine: report.Machine) -> None:
     few, own, crowded = (f"asked again {store.label}" for store in stores)
     rows = [
-        ["`GET /health/live` (the floor)", "", *_cells(measured, "floor", few)],
-        ["embedding one question, in this process", "", *_cells(measured, "embedding", few)],
+        ["`GET /health/live` (the floor)", "", *_cells(measured, "floor", few), ""],
+        ["embedding one question, in this process", "", *_cells(measured, "embedding", few), ""],
     ]
     for store in stores:
+        label = store.label
+        used = report.ms(measured.figures[f"search_cpu_ms_{label}"])
+        again = _cells(measured, f"asked again {label}", few)
         rows += [
-            ["search, without the embedding", str(store)]
-            + _cells(measured, f"asked again {store.label}", few),
-            ["search, a new question", str(store)] + _cells(measured, f"new {store.label}", few),
+            ["search, without the embedding", str(store), *again, used],
+            ["search, a new question", str(store), *_cells(measured, f"new {label}", few), ""],
         ]
-    header = ("over HTTP", "the user's memories", "p50 ms", "p95 ms", "to 1,000")
+    header = ("over HTTP", "the user's memories", "p50 ms", "p95 ms", "to 1,000", "CPU ms")
     report.show("Memory search over HTTP", COMMAND, machine, header, rows)
-    figures: dict[str, object] = {
+    figures: dict[str, float | None] = {
         "http_floor_p50_ms": measured.spread("floor").p50,
         "embedding_p50_ms": measured.spread("embedding").p50,
         "user_search_growth_ratio": measured.ratio(crowded, few),
@@ -217,22 +233,28 @@ async def _at_the_index(store: Store, measured: Measured, repetitions: int, each
         async def product() -> None:
             store.vectors @ question()
 
-        works = {
+        async def a_users() -> None:
+            await _query(index, question(), {"user_id": OWNER})
+
+        async def unfiltered() -> None:
+            await _query(index, question(), None)
+
+        works: Works = {
             f"numpy {label}": product,
-            f"slice {label}": lambda: _query(index, question(), {"user_id": OWNER}),
-            f"unfiltered {label}": lambda: _query(index, question(), None),
+            f"slice {label}": a_users,
+            f"unfiltered {label}": unfiltered,
         }
         for _ in range(WARM_UPS):
-            await works[f"slice {label}"]()
+            await a_users()
         before = report.resident_mb(os.getpid())
         began = time.perf_counter()
-        await works[f"unfiltered {label}"]()
+        await unfiltered()
         measured.figures[f"unfiltered_first_ms_{label}"] = (time.perf_counter() - began) * 1_000
         after = report.resident_mb(os.getpid())
         grown = None if before is None or after is None else after - before
         measured.figures[f"unfiltered_grows_by_mb_{label}"] = grown
         for _ in range(WARM_UPS):
-            await works[f"unfiltered {label}"]()
+            await unfiltered()
         for _ in range(repetitions):
             await measured.compare(works, each)
 
@@ -253,12 +275,11 @@ def _show_index(stores: Sequence[Store], measured: Measured, machine: report.Mac
             ["query, unfiltered", size, *_cells(measured, f"unfiltered {label}", product)],
             [f"query, a user's {store.owned}", size, *_cells(measured, f"slice {label}", product)],
         ]
-        first = measured.figures[f"unfiltered_first_ms_{label}"]
+        first_ms = report.ms(measured.figures[f"unfiltered_first_ms_{label}"])
         grown = measured.figures[f"unfiltered_grows_by_mb_{label}"]
-        first_ms = report.ms(float(str(first)))
-        more = "" if grown is None else f" (+{float(str(grown)):.0f} MB)"
+        more = "" if grown is None else f" (+{grown:.0f} MB)"
         rows.append([f"the first unfiltered query, which loads{more}", size, first_ms, "", ""])
-        figures: dict[str, object] = {
+        figures: dict[str, float | None] = {
             f"numpy_p50_ms_{label}": measured.spread(product).p50,
             f"unfiltered_p50_ms_{label}": measured.spread(f"unfiltered {label}").p50,
             f"unfiltered_to_numpy_ratio_{label}": measured.ratio(f"unfiltered {label}", product),

@@ -27,6 +27,16 @@ MIGRATIONS = Path(app.__file__).parent / "migrations"
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite-memory":
         return "sqlite:///:memory:"
+    return _lasting_url(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite-disk", "postgres"])
+def lasting_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database that is still there when it is opened again."""
+    return _lasting_url(request, tmp_path)
+
+
+def _lasting_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite-disk":
         return f"sqlite:///{tmp_path / 'app.db'}"
     return str(request.getfixturevalue("postgres_database"))
@@ -67,40 +77,31 @@ async def test_the_way_back_leaves_nothing_and_the_way_up_works_again(url: str) 
     await database.close()
 
 
-async def test_a_second_start_keeps_what_is_there(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'app.db'}"
-    first = await open_database(url)
+async def test_a_second_start_keeps_what_is_there(lasting_url: str) -> None:
+    first = await open_database(lasting_url)
     await first.write(lambda c: c.execute(sa.insert(facts_of_store).values(name="a", value=1)))
     await first.close()
-    second = await open_database(url)
+    second = await open_database(lasting_url)
     kept = await second.read(lambda c: c.execute(sa.select(facts_of_store.c.name)).scalars().all())
     assert kept == ["a"]
     await second.close()
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_replicas_that_start_at_once_migrate_once(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    url = f"sqlite:///{tmp_path / 'app.db'}"
-    if kind == "postgres":
-        url = request.getfixturevalue("postgres_database")
-    replicas = await asyncio.gather(*(open_database(url) for _ in range(4)))
+async def test_replicas_that_start_at_once_migrate_once(lasting_url: str) -> None:
+    replicas = await asyncio.gather(*(open_database(lasting_url) for _ in range(4)))
     for replica in replicas:
         assert await replica.read(differences) == []
         await replica.close()
 
 
-async def test_a_schema_of_a_later_version_is_refused_and_left_alone(url: str) -> None:
-    if url == "sqlite:///:memory:":
-        pytest.skip("a database in memory has no earlier start")
-    database = await open_database(url)
+async def test_a_schema_of_a_later_version_is_refused(lasting_url: str) -> None:
+    database = await open_database(lasting_url)
     await database.write(
         lambda c: c.execute(sa.text("UPDATE alembic_version SET version_num='9999'"))
     )
     await database.close()
     with pytest.raises(Misconfigured, match="9999"):
-        await open_database(url)
+        await open_database(lasting_url)
 
 
 def test_the_start_knows_the_newest_revision() -> None:

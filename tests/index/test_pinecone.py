@@ -389,8 +389,15 @@ async def test_every_call_names_its_namespace(server: PineconeServer) -> None:
     assert {call.headers["x-pinecone-api-version"] for call in server.calls} == {"2026-07"}
 
 
-async def test_an_index_that_is_not_open_says_so() -> None:
-    index = PineconeIndex(api_key=API_KEY, index_name=INDEX_NAME, dimension=DIMENSION)
-    with pytest.raises(RuntimeError, match="not open"):
+async def test_an_index_that_could_not_be_reached_at_start_opens_with_its_first_use() -> None:
+    with serving_pinecone(dimension=DIMENSION) as server:
+        index = PineconeIndex(
+            api_key=API_KEY, index_name=INDEX_NAME, dimension=DIMENSION, host=server.url
+        )
+        server.faults = Faults(status=500)
+        with pytest.raises(UpstreamUnavailable):
+            await index.open()
+        server.faults = Faults()
         await index.ping()
-    await index.close()
+        await index.close()
+
