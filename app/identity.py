@@ -117,15 +117,18 @@ class Keys:
     async def caller(self, secret: str | None, *, is_local: bool) -> Caller:
         """Return who presents `secret`; without any key configured, who is on this machine.
 
+        A revoked key still counts as configured, so that revoking the last one opens nothing.
         Raises `Unauthenticated`.
         """
         if secret and self._setting and hmac.compare_digest(_hash(secret), _hash(self._setting)):
             return Caller(DEFAULT_TENANT, None, "admin")
         columns = (api_keys.c.hash, api_keys.c.tenant_id, api_keys.c.user_id, api_keys.c.role)
-        valid = sa.select(*columns).where(api_keys.c.revoked_at.is_(None))
-        presented = valid.where(api_keys.c.hash == _hash(secret or ""))
+        presented = sa.select(*columns).where(
+            api_keys.c.hash == _hash(secret or ""), api_keys.c.revoked_at.is_(None)
+        )
+        any_key_at_all = sa.select(api_keys.c.id).limit(1)
         known, any_key = await self._database.read(
-            lambda c: (c.execute(presented).first(), c.execute(valid.limit(1)).first())
+            lambda c: (c.execute(presented).first(), c.execute(any_key_at_all).first())
         )
         if known is not None:
             return Caller(known.tenant_id, known.user_id, cast(Role, known.role))

@@ -58,12 +58,12 @@ def postgres_server() -> Iterator[str]:
 def fresh_database(server_url: str) -> Iterator[str]:
     """Yield the URL of a new, empty database of the server; it is dropped afterwards."""
     name = f"test_{uuid.uuid4().hex}"
-    _execute(server_url, f'CREATE DATABASE "{name}" TEMPLATE template1')
+    execute(server_url, f'CREATE DATABASE "{name}" TEMPLATE template1')
     try:
         url = make_url(server_url).set(database=name)
         yield url.render_as_string(hide_password=False)
     finally:
-        _execute(server_url, f'DROP DATABASE "{name}" WITH (FORCE)')
+        execute(server_url, f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 def _binaries() -> Path:
@@ -161,7 +161,7 @@ def _wait_until_ready(server: subprocess.Popen[bytes], url: str, log: Path) -> N
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            _execute(url, "SELECT 1")
+            execute(url, "SELECT 1")
             return
         except Exception as error:
             if server.poll() is not None or time.monotonic() > deadline:
@@ -179,10 +179,10 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
     server.wait()
 
 
-def _execute(url: str, statement: str) -> None:
+def execute(url: str, statement: str) -> None:
     """Run one statement outside of a transaction, on a loop of its own: a test may have one."""
 
-    async def execute() -> None:
+    async def run() -> None:
         import asyncpg
 
         connection = await asyncpg.connect(url, timeout=START_SECONDS)
@@ -192,4 +192,4 @@ def _execute(url: str, statement: str) -> None:
             await connection.close()
 
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, execute()).result()
+        thread.submit(asyncio.run, run()).result()

@@ -1,4 +1,4 @@
-"""What is shipped: the declared packages, `.env.example`, the image, and a service that stays home."""
+"""What is shipped: the declared packages, `.env.example`, the image; it calls nobody by itself."""
 
 from __future__ import annotations
 
@@ -77,15 +77,12 @@ def test_each_value_in_the_example_is_the_default_and_no_placeholder_is_a_key(
     every_line = re.sub(r"^# ([A-Z][A-Z0-9_]*=)", r"\1", EXAMPLE, flags=re.MULTILINE)
     filled = tmp_path / "filled"
     filled.write_text(every_line, encoding="utf-8")
-    shown = Settings(_env_file=filled)  # type: ignore[call-arg]
-    defaults = Settings(_env_file=None)  # type: ignore[call-arg]
+    shown = Settings(_env_file=filled)
+    defaults = Settings(_env_file=None)
     assert shown.model_fields_set == set(Settings.model_fields)
     assert shown.model_dump() == defaults.model_dump()
-    assert "your-" in shown_lines("GROQ_API_KEY") + shown_lines("PINECONE_API_KEY")
-
-
-def shown_lines(name: str) -> str:
-    return "\n".join(line for line in EXAMPLE.splitlines() if line.startswith(f"{name}="))
+    placeholders = re.findall(r"^(\w+)=your-", EXAMPLE, re.MULTILINE)
+    assert placeholders == ["GROQ_API_KEY", "PINECONE_API_KEY"]
 
 
 @pytest.mark.usefixtures("bare_environment")
@@ -240,12 +237,8 @@ def test_a_service_without_keys_calls_nobody(tmp_path: Path) -> None:
         assert running.stop() in (0, -15)
     assert not calls.exists(), calls.read_text()
 
-    # The watcher itself sees a call: an address that nobody has, so that nothing leaves.
-    program = "import socket; socket.socket(type=socket.SOCK_DGRAM).connect(('192.0.2.1', 9))"
-    subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        env={**os.environ, **watched},
-        capture_output=True,
-        timeout=30,
-    )
-    assert calls.read_text() == "socket.connect 192.0.2.1\n"
+    # The watcher does see a call: the look-up of an address, which needs no network.
+    program = "import socket; socket.getaddrinfo('192.0.2.1', 9)"
+    environment = {**os.environ, **watched}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=30)
+    assert calls.read_text() == "socket.getaddrinfo 192.0.2.1\n"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from app.api.deps import Body, CallerDep, Id, RuntimeDep, Text
+from app.api.deps import Body, CallerDep, Id, RuntimeDep, Storable, Text
 from app.api.responses import documented, error_body, event, event_stream
 from app.chat.turn import Answer, Ask, Failed, Running
 from app.errors import TooLarge
@@ -39,6 +39,7 @@ class ChatRequest(Body):
     ] = "on"
     filters: Annotated[
         dict[str, Any] | None,
+        Storable,
         Field(
             description="For documents: values to equal, or Pinecone's filter language.",
             examples=[{"doc_type": "customer", "contract_value": {"$gte": 100000}}],
@@ -81,7 +82,7 @@ class ChatResponse(BaseModel):
             "`done` and `error`.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
-        **documented(403, 404, 409, 413, 422, 502, 504, 507),
+        **documented(400, 403, 404, 409, 413, 422, 502, 504, 507),
     },
 )
 async def chat(
@@ -94,8 +95,9 @@ async def chat(
             f"the message has {len(body.message)} characters, the limit is {limit}",
             param="message",
         )
-    if body.filters is not None:
-        validate(body.filters)
+    filters = body.filters or None
+    if filters is not None:
+        validate(filters)
     ask = Ask(
         tenant_id=caller.tenant_id,
         user_id=caller.acts_for(body.user_id),
@@ -103,7 +105,7 @@ async def chat(
         text=body.message,
         client_message_id=body.client_message_id,
         memory=body.memory,
-        filters=body.filters,
+        filters=filters,
         top_k=body.top_k,
     )
     running = await runtime.turns.start(ask)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, cast
+import re
+from typing import Annotated, TypeVar, cast
 
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
@@ -13,7 +14,9 @@ from app.errors import Forbidden
 from app.identity import Caller
 from app.wiring import Runtime
 
+T = TypeVar("T")
 ID_CHARS = 1_024
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 _bearer = HTTPBearer(auto_error=False, description="An API key; not needed on this machine")
 _header = APIKeyHeader(name="X-API-Key", auto_error=False)
@@ -25,10 +28,21 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _storable(text: str) -> str:
-    if "\x00" in text:
-        raise ValueError("must not contain NUL")
-    return text
+def _storable(given: T) -> T:
+    """Refuse what no database or backend can hold, in a text or anywhere within JSON."""
+    left: list[object] = [given]
+    while left:  # a loop, for JSON can be nested deeper than calls
+        part = left.pop()
+        if isinstance(part, dict):
+            left += [*part, *part.values()]
+        elif isinstance(part, list):
+            left += part
+        elif isinstance(part, str):
+            if "\x00" in part:
+                raise ValueError("must not contain NUL")
+            if _HALF_PAIR.search(part):
+                raise ValueError("must be valid Unicode, without half surrogate pairs")
+    return given
 
 
 def _not_blank(text: str) -> str:
@@ -43,7 +57,8 @@ def _printable(text: str) -> str:
     return text
 
 
-Text = Annotated[str, AfterValidator(_storable), AfterValidator(_not_blank)]
+Storable = AfterValidator(_storable)
+Text = Annotated[str, Storable, AfterValidator(_not_blank)]
 Id = Annotated[
     str,
     Field(min_length=1, max_length=ID_CHARS),
@@ -81,9 +96,12 @@ AdminDep = Annotated[Caller, Depends(get_admin)]
 
 
 def _is_loopback(request: Request) -> bool:
-    """Say whether the client is on this machine; a client without an address is in this process."""
-    if request.client is None or request.client.host == "testclient":
-        return True
+    """Say whether the client is on this machine.
+
+    One without an address came through a Unix socket, so most likely from anywhere, by a proxy.
+    """
+    if request.client is None:
+        return False
     try:
         address = ipaddress.ip_address(request.client.host)
     except ValueError as error:

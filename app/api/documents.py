@@ -6,17 +6,32 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from app.api.deps import AdminDep, Body, Id, RuntimeDep, Text
+from app.api.deps import AdminDep, Body, Id, RuntimeDep, Storable, Text
 from app.api.responses import documented
-from app.errors import InvalidRequest, NotFound
+from app.errors import NotFound
 from ingest.document import Document, stable_id
 
 router = APIRouter(tags=["documents"])
 
 MAX_DOCUMENTS = 1_000
 MAX_TEXT_CHARS = 500_000
+
+
+def _metadata_value(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """Say once what is expected, where pydantic would complain for each member of the union."""
+    try:
+        return read(given)
+    except ValidationError as error:
+        raise ValueError(
+            "must be a string, a number, true or false, null, or a list of strings"
+        ) from error
+
+
+MetadataValue = Annotated[
+    str | bool | int | float | list[str] | None, WrapValidator(_metadata_value)
+]
 
 
 class DocumentIn(Body):
@@ -33,7 +48,8 @@ class DocumentIn(Body):
     source: Annotated[Id, Field(examples=["handbook"])] = "api"
     doc_type: Annotated[Id, Field(examples=["policy"])] = "document"
     metadata: Annotated[
-        dict[str, str | bool | int | float | list[str] | None],
+        dict[str, MetadataValue],
+        Storable,
         Field(
             default_factory=dict,
             description="For filters; nulls are left out.",
@@ -72,7 +88,7 @@ class Deleted(BaseModel):
     deleted: int
 
 
-@router.post("/documents", responses=documented(403, 413, 422, 502, 504, 507))
+@router.post("/documents", responses=documented(400, 403, 413, 422, 502, 504, 507))
 async def put_documents(body: DocumentsIn, caller: AdminDep, runtime: RuntimeDep) -> StoredOut:
     """Store texts by id and make them searchable; what is unchanged costs nothing."""
     batch = [_document(document) for document in body.documents]
@@ -124,13 +140,10 @@ async def delete_source(
 
 
 def _document(given: DocumentIn) -> Document:
-    metadata = {key: value for key, value in given.metadata.items() if value is not None}
-    if any("\x00" in str(part) for pair in metadata.items() for part in pair):
-        raise InvalidRequest("metadata must not contain NUL", param="metadata")
     return Document(
         id=given.id or stable_id(given.source, given.text),
         text=given.text,
         source=given.source,
         doc_type=given.doc_type,
-        metadata=metadata,
+        metadata={key: value for key, value in given.metadata.items() if value is not None},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 from urllib.parse import unquote
 
@@ -12,9 +13,15 @@ from app.api.chat import MemoryOut
 from app.api.deps import CallerDep, Id, RuntimeDep, Text
 from app.api.responses import documented
 from app.api.sessions import UserQuery
+from app.errors import NotFound
+from app.index.base import namespace
 from app.memory.recall import newest_first
+from app.wiring import Runtime
 
 router = APIRouter(tags=["memories"])
+
+_CHILD = re.compile(r"#[a-z]+\d+$")
+_HASHED = re.compile(r"sha256-[0-9a-f]{64}")  # a long session id: see `vector_id`
 
 
 class MemoryList(BaseModel):
@@ -60,15 +67,28 @@ async def search_memories(
     )
 
 
-@router.delete("/memories/{memory_id:path}", responses=documented(403, 404, 422))
+@router.delete("/memories/{memory_id:path}", responses=documented(403, 404, 422, 502, 504))
 async def delete_memory(
     memory_id: Id, caller: CallerDep, runtime: RuntimeDep, user_id: UserQuery = None
 ) -> DeletedMemory:
     """Forget what a conversation left behind; its messages stay, and are not summarised again."""
-    session_id = unquote(memory_id)
+    session_id = await _session_of(runtime, caller.tenant_id, memory_id)
     key = await runtime.episodes.forget(caller.tenant_id, caller.may_see(user_id), session_id)
     removed = await runtime.worker.run_key(caller.tenant_id, "sync_episode", key)
     return DeletedMemory(id=memory_id, vectors="removed" if removed else "being removed")
+
+
+async def _session_of(runtime: Runtime, tenant_id: str, memory_id: str) -> str:
+    """Return the session that a vector id belongs to. Raises `NotFound`."""
+    own = _CHILD.sub("", memory_id)
+    if _HASHED.fullmatch(own):
+        row = (await runtime.index.fetch(namespace("memory", tenant_id), [own])).get(own)
+        if row is not None:
+            return str(row.metadata["session_id"])
+    session_id = unquote(own)
+    if "\x00" in session_id:
+        raise NotFound("there is no such memory", param="memory_id")
+    return session_id
 
 
 def _out(memory: object) -> MemoryOut:

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.responses import render
-from app.errors import TooLarge
+from app.errors import AppError, TooLarge
 from app.telemetry import request_id
 
 log = logging.getLogger("app.access")
@@ -22,7 +22,8 @@ _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 class Envelope:
     """Gives each request an id (its own `X-Request-ID` if it has a proper one), returns it in the
-    answer, logs one line without content, and refuses a body over the limit with 413."""
+    answer, logs one line without content, refuses a body over the limit with 413, and answers
+    what nobody foresaw with 500."""
 
     def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
         self._app = app
@@ -37,7 +38,7 @@ class Envelope:
         current = given if _ID.fullmatch(given) else uuid.uuid4().hex
         token = request_id.set(current)
         began = time.monotonic()
-        status = 0
+        status = 0  # until the answer has begun
 
         async def tagged(message: Message) -> None:
             nonlocal status
@@ -48,10 +49,17 @@ class Envelope:
 
         try:
             declared = headers.get("content-length", "")
-            if declared.isdigit() and int(declared) > self._max_body_bytes:
+            if declared.isdecimal() and int(declared) > self._max_body_bytes:
                 await render(self._too_large())(scope, receive, tagged)
             else:
                 await self._app(scope, self._limited(receive), tagged)
+        except Exception:
+            # Here and not in a handler of FastAPI's: those of last resort answer outside of us.
+            log.exception("unforeseen failure of a request")
+            if status:
+                raise  # an answer that has begun can only be broken off
+            failure = AppError("something went wrong on our side")
+            await render(failure)(scope, receive, tagged)
         finally:
             milliseconds = (time.monotonic() - began) * 1000
             log.info("%s %s %d %.1f ms", scope["method"], scope["path"], status, milliseconds)

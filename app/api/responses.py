@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import math
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -20,8 +19,6 @@ from starlette.exceptions import HTTPException
 
 from app.errors import AppError
 from app.telemetry import request_id
-
-log = logging.getLogger(__name__)
 
 _CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
@@ -66,7 +63,7 @@ def render(error: AppError) -> Response:
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Make every failure of every route come out in the one shape."""
+    """Make every foreseen failure of every route come out in the one shape."""
 
     @app.exception_handler(AppError)
     async def _ours(_: Request, error: AppError) -> Response:
@@ -86,18 +83,18 @@ def install_error_handlers(app: FastAPI) -> None:
         response.headers.update(error.headers or {})
         return response
 
-    @app.exception_handler(Exception)
-    async def _unforeseen(_: Request, error: Exception) -> Response:
-        log.error("unforeseen failure of a request", exc_info=error)
-        return render(AppError("something went wrong on our side"))
-
 
 def _as_app_error(error: RequestValidationError) -> AppError:
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    where = ".".join(str(part) for part in first["loc"][1:])  # after "body", "query" or "path"
     kind = first["type"]
     if kind == "json_invalid":
-        message = f"the body is not valid JSON: {first.get('ctx', {}).get('error', 'unreadable')}"
+        message = f"the body is not valid JSON: {first['ctx']['error']}, at character {where}"
+        where = ""
+    elif kind == "model_attributes_type":
+        message = "the body must be a JSON object, sent with Content-Type: application/json"
+    elif kind == "value_error":
+        message = f"{where} {first['ctx']['error']}"
     elif kind == "extra_forbidden":
         message = f"unknown field {where!r}"
     else:

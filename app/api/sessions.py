@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel
 
 from app.api.deps import CallerDep, Id, RuntimeDep
 from app.api.responses import documented
@@ -15,6 +15,8 @@ from app.jobs import CALLER_SECONDS
 from app.sessions.base import Message, Session
 
 router = APIRouter(tags=["sessions"])
+
+MAX_SEQ = 2**31 - 1  # what the column holds on every database
 
 UserQuery = Annotated[Id | None, Query(description="Whose; counts from gateways and admins only.")]
 
@@ -78,7 +80,9 @@ async def list_sessions(
     runtime: RuntimeDep,
     user_id: UserQuery = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
-    before: Annotated[datetime | None, Query(description="`next_before` of the last page")] = None,
+    before: Annotated[
+        AwareDatetime | None, Query(description="`next_before` of the last page")
+    ] = None,
 ) -> SessionList:
     """List sessions, the latest first."""
     found = await runtime.sessions.list_sessions(
@@ -120,7 +124,7 @@ async def get_session(
     caller: CallerDep,
     runtime: RuntimeDep,
     user_id: UserQuery = None,
-    after_seq: Annotated[int, Query(ge=0)] = 0,
+    after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> SessionDetail:
     """Return a session with its messages in order, its summary and its state."""

@@ -15,7 +15,7 @@ DATABASES = ["sqlite-memory", "sqlite-disk", "postgres"]
 def database_url(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
     """Return the URL of an empty database of a kind."""
     if kind == "postgres":
-        return str(request.getfixturevalue("postgres_database"))
+        return str(request.getfixturevalue("postgres_state"))
     return "sqlite:///:memory:" if kind == "sqlite-memory" else f"sqlite:///{folder / 'state.db'}"
 
 

@@ -33,13 +33,15 @@ def server() -> Iterator[PineconeServer]:
         yield pinecone_server
 
 
-@pytest.fixture(params=["embedded-memory", "embedded-disk", "pinecone"])
+@pytest.fixture(params=["embedded-memory", "embedded-disk", "embedded-postgres", "pinecone"])
 async def index(
     request: pytest.FixtureRequest, tmp_path: Path, server: PineconeServer
 ) -> AsyncIterator[Index]:
     if request.param == "pinecone":
         server.forget()
         opening = opened_pinecone(server)
+    elif request.param == "embedded-postgres":
+        opening = opened_embedded(request.getfixturevalue("postgres_state"))
     else:
         place = ":memory:" if request.param == "embedded-memory" else str(tmp_path / "rag.db")
         opening = opened_embedded(f"sqlite:///{place}")

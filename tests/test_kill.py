@@ -1,0 +1,260 @@
+"""A service that is killed in mid-work loses nothing that it acknowledged, and doubles nothing.
+
+Two replicas serve one store under a load of chats. Each is killed (SIGKILL) and started again, over
+and over, at moments that chance picks; in the end one starts alone and makes one monitor pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.served import Process, events_of, start_process
+
+SEED = 20_261_130
+REPLICAS = 2
+TALKERS = 3  # per replica, each with two sessions
+USERS = ("ada", "bo")
+QUIET_SECONDS = 1.0
+
+LOAD = {
+    "EMBEDDING_MODEL": "mock:32",
+    "GROQ_API_KEY": "",
+    "PINECONE_API_KEY": "",
+    "CHAT_MODEL": "",
+    "SUMMARY_MODEL": "",
+    "SUMMARY_EVERY_MESSAGES": "4",
+    "STALE_AFTER_SECONDS": str(QUIET_SECONDS),
+    "MONITOR_INTERVAL_SECONDS": "0.5",
+    "JOB_POLL_SECONDS": "0.2",
+    "JOB_LEASE_SECONDS": "1",
+    "TURN_LEASE_SECONDS": "1",
+}
+# The monitor passes once, when the service opens.
+ONE_PASS = {**LOAD, "MONITOR_INTERVAL_SECONDS": "3600"}
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What was said in one session: every text that was sent, and the replies that came."""
+
+    session_id: str
+    user_id: str
+    sent: list[str] = field(default_factory=list)
+    replies: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def where(self) -> dict[str, str]:
+        return {"session_id": self.session_id, "user_id": self.user_id}
+
+
+class Replica:
+    """A process that is killed and started again, and the way to it while it is up."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str], chance: random.Random) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._chance = chance
+        self._is_up = asyncio.Event()
+        self._process: Process | None = None
+        self._answered = asyncio.Event()
+        self.is_over = False
+
+    async def url(self) -> str:
+        """Return where the service listens, once it is up."""
+        await self._is_up.wait()
+        assert self._process is not None
+        return self._process.url
+
+    def answered(self) -> None:
+        self._answered.set()
+
+    async def live_and_die(self, times: int) -> None:
+        for _ in range(times):
+            self._process = await asyncio.to_thread(
+                start_process, self._folder, self._environment
+            )
+            self._is_up.set()
+            for _ in range(self._chance.randrange(12)):
+                self._answered.clear()
+                await self._answered.wait()
+            await asyncio.sleep(self._chance.uniform(0.0, 0.2))
+            self._is_up.clear()
+            self._process.kill()
+        self.is_over = True
+        self._is_up.set()  # whoever waits finds nobody, and sees that it is over
+
+    def close(self) -> None:
+        if self._process is not None and self._process.process.poll() is None:
+            self._process.kill()
+
+
+async def talk(replica: Replica, conversations: list[Conversation], chance: random.Random) -> None:
+    """Go on with one conversation or another, one message at a time, until the end.
+
+    A message with an id is repeated until it is answered; without one, it may be lost unanswered.
+    """
+    number = 0
+    async with httpx.AsyncClient(timeout=60) as client:
+        while not replica.is_over:
+            number += 1
+            conversation = chance.choice(conversations)
+            about = f"{conversation.session_id}-{number}"
+            text = f"I decided that order {about} costs {chance.randrange(10_000)} euros."
+            ask: dict[str, Any] = {"message": text, **conversation.where}
+            if chance.random() < 0.6:
+                ask["client_message_id"] = about
+            if chance.random() < 0.5:
+                ask["stream"] = True
+            conversation.sent.append(text)
+            while not replica.is_over:
+                try:
+                    reply = await answer(client, await replica.url(), ask)
+                except httpx.TransportError:
+                    if "client_message_id" in ask:
+                        continue
+                    break
+                conversation.replies[text] = reply
+                replica.answered()
+                break
+
+
+async def answer(client: httpx.AsyncClient, url: str, ask: dict[str, Any]) -> str:
+    """Return the acknowledged reply. Raises `httpx.TransportError` if the service is killed."""
+    response = await client.post(f"{url}/chat", json=ask)
+    assert response.status_code == 200, response.text
+    if not ask.get("stream"):
+        return str(response.json()["reply"])
+    name, data = events_of(response.text)[-1]
+    assert name == "done", response.text
+    return str(json.loads(data)["reply"])
+
+
+async def load(folder: Path, environment: Mapping[str, str], *, kills: int) -> list[Conversation]:
+    """Chat through all the kills; returns what was said."""
+    print(f"seed {SEED}")
+    said: list[Conversation] = []
+    replicas = []
+    talks = []
+    for number in range(REPLICAS):
+        chance = random.Random(f"{SEED} replica {number}")
+        replica = Replica(folder, environment, chance)
+        replicas.append(replica)
+        for talker in range(TALKERS):
+            name = f"r{number}t{talker}"
+            mine = [Conversation(f"{name}s{n}", USERS[n % len(USERS)]) for n in range(2)]
+            said += mine
+            talks.append(talk(replica, mine, random.Random(f"{SEED} talker {name}")))
+    lives = [replica.live_and_die(kills // REPLICAS) for replica in replicas]
+    try:
+        await asyncio.gather(*lives, *talks)
+    finally:
+        for replica in replicas:
+            replica.close()
+    return [conversation for conversation in said if conversation.sent]
+
+
+@asynccontextmanager
+async def one_more_life(
+    folder: Path, environment: Mapping[str, str]
+) -> AsyncIterator[httpx.AsyncClient]:
+    process = await asyncio.to_thread(start_process, folder, environment)
+    try:
+        async with httpx.AsyncClient(base_url=process.url, timeout=60) as client:
+            yield client
+    finally:
+        process.kill()
+
+
+async def get(client: httpx.AsyncClient, path: str, **query: Any) -> dict[str, Any]:
+    response = await client.get(path, params=query)
+    assert response.status_code == 200, response.text
+    body: dict[str, Any] = response.json()
+    return body
+
+
+async def wait_until_quiet(client: httpx.AsyncClient) -> None:
+    """Return when no job is left and no session is open."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(60):
+            while True:
+                ready, stats = await get(client, "/health/ready"), await get(client, "/stats")
+                if not ready["jobs"] and not stats["sessions"]["open"]:
+                    return
+                await asyncio.sleep(0.2)
+    pytest.fail(f"the service did not come to rest: {ready} {stats}")
+
+
+async def check(client: httpx.AsyncClient, said: list[Conversation]) -> None:
+    for conversation in said:
+        await check_messages(client, conversation)
+    kept = {c.session_id: c.user_id for c in said if await is_stored(client, c)}
+    for user in USERS:
+        listed = (await get(client, "/memories", user_id=user, top_k=100))["memories"]
+        mine = sorted(session for session, owner in kept.items() if owner == user)
+        assert sorted(memory["session_id"] for memory in listed) == mine
+        for memory in listed:  # and each is found by the vector of its present text
+            question = {"user_id": user, "query": memory["text"], "top_k": 1}
+            best = (await get(client, "/memories", **question))["memories"][0]
+            assert best["session_id"] == memory["session_id"]
+            assert best["score"] == pytest.approx(1.0)
+    stats = await get(client, "/stats")
+    assert stats["sessions"]["closed"] == len(kept)
+    assert stats["episodes"]["episodes"] == len(kept)
+    assert stats["vectors"]["memory"] == len(kept)
+
+
+async def is_stored(client: httpx.AsyncClient, conversation: Conversation) -> bool:
+    """Say whether any of a conversation was stored; all that was sent may have met the kills."""
+    path = f"/sessions/{conversation.session_id}"
+    response = await client.get(path, params={"user_id": conversation.user_id})
+    assert response.status_code == 200 or not conversation.replies
+    return response.status_code == 200
+
+
+async def check_messages(client: httpx.AsyncClient, conversation: Conversation) -> None:
+    """Each acknowledged message is there once, in order, with the reply that was given."""
+    if not await is_stored(client, conversation):
+        return
+    query = {"user_id": conversation.user_id, "limit": 1000}
+    session = await get(client, f"/sessions/{conversation.session_id}", **query)
+    history = session["history"]
+    assert [message["seq"] for message in history] == list(range(1, len(history) + 1))
+    assert (session["state"], session["messages"]) == ("closed", len(history))
+    assert session["summary_covers_seq"] == len(history)
+    assert session["summary"]
+    questions, replies = history[::2], history[1::2]
+    assert {message["role"] for message in questions} == {"user"}
+    assert {message["role"] for message in replies} == {"assistant"}
+    assert {message["status"] for message in replies} <= {"complete", "interrupted"}
+    stored = [message["content"] for message in questions]
+    assert stored == [text for text in conversation.sent if text in set(stored)]
+    given = {q["content"]: r["content"] for q, r in zip(questions, replies, strict=True)}
+    assert {text: given.get(text) for text in conversation.replies} == conversation.replies
+
+
+async def killed_and_checked(folder: Path, *, kills: int, **environment: str) -> None:
+    said = await load(folder, {**LOAD, **environment}, kills=kills)
+    assert sum(len(conversation.replies) for conversation in said) > kills
+    await asyncio.sleep(QUIET_SECONDS)
+    async with one_more_life(folder, {**ONE_PASS, **environment}) as client:
+        await wait_until_quiet(client)
+        await check(client, said)
+
+
+async def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path: Path):
+    await killed_and_checked(tmp_path, kills=20)
+
+
+async def test_kills_lose_nothing_on_postgres(tmp_path: Path, postgres_database: str):
+    await killed_and_checked(tmp_path, kills=6, DATABASE_URL=postgres_database)
