@@ -13,15 +13,22 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
+PAUSE_AFTER_FAILURE_SECONDS = 1.0  # a loop without a pause of its own must not spin
+
 
 class Background:
-    """Owns late tasks (`spawn`) and endless ones (`repeat`); `close` ends them all."""
+    """Owns late tasks (`spawn`) and endless ones (`repeat`); `close` ends them all.
+
+    `failures`: the loops whose last pass failed, with the kind of error; `late_failures`: how many
+    late tasks ended in an error.
+    """
 
     def __init__(self, *, shutdown_seconds: float = 20.0) -> None:
         self._shutdown_seconds = shutdown_seconds
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loops: set[asyncio.Task[Any]] = set()
         self.failures: dict[str, str] = {}
+        self.late_failures = 0
 
     def spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run `work` to its end, whoever stops listening; a failure is logged and counted."""
@@ -54,16 +61,19 @@ class Background:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
+            self.late_failures += 1
             log.error("background work failed: %s", task.get_name(), exc_info=error)
 
     async def _forever(
         self, name: str, one_pass: Callable[[], Awaitable[object]], every_seconds: float
     ) -> None:
         while True:
+            pause = every_seconds
             try:
                 await one_pass()
                 self.failures.pop(name, None)
             except Exception as error:
                 self.failures[name] = type(error).__name__
                 log.exception("a pass of %s failed", name)
-            await asyncio.sleep(every_seconds)
+                pause = max(every_seconds, PAUSE_AFTER_FAILURE_SECONDS)
+            await asyncio.sleep(pause)

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Sequence
 
 import sqlalchemy as sa
-from pydantic import ValidationError
 
 from app.db.tables import documents, episodes
 from app.errors import AppError, Misconfigured
 from app.identity import DEFAULT_TENANT
-from app.settings import Settings
+from app.settings import Settings, read_settings
 from app.stamp import set_stamp
 from app.telemetry import set_up_logs
 from app.wiring import Runtime, open_runtime, utc_now
@@ -23,14 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (0 done, 1 failed, 2 wrong usage or settings)."""
     arguments = _parser().parse_args(argv)
     try:
-        settings = Settings()
-    except ValidationError as error:
-        for problem in error.errors():
-            name = ".".join(str(part) for part in problem["loc"]).upper()
-            print(f"setting {name}: {problem['msg']}", file=sys.stderr)
-        return 2
-    set_up_logs(settings.log_level)
-    try:
+        settings = read_settings()
+        set_up_logs(settings.log_level)
         return int(arguments.run(settings, arguments))
     except Misconfigured as error:
         print(error.message, file=sys.stderr)
@@ -81,7 +74,8 @@ def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
         port=arguments.port or settings.port,
         log_config=None,
         access_log=False,
-        timeout_graceful_shutdown=int(settings.shutdown_seconds) or None,
+        # Half of the time for the responses, half for the work behind them (see wiring).
+        timeout_graceful_shutdown=max(1, int(settings.shutdown_seconds / 2)),
     )
     return 0
 

@@ -167,7 +167,11 @@ class Jobs:
         def put_back(connection: Connection) -> None:
             connection.execute(
                 jobs.update()
-                .where(jobs.c.id == claim.id, jobs.c.fence == claim.fence)
+                .where(
+                    jobs.c.id == claim.id,
+                    jobs.c.fence == claim.fence,
+                    jobs.c.state == "running",  # what was done in the last moment stays done
+                )
                 .values(state="due", due_at=after(pause), lease_until=None, last_error=reason[:500])
             )
 

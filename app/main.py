@@ -11,7 +11,7 @@ from app import __version__
 from app.api import chat, documents, memories, ops, sessions
 from app.api.middleware import Envelope
 from app.api.responses import install_error_handlers
-from app.settings import Settings
+from app.settings import Settings, read_settings
 from app.wiring import open_runtime
 
 DESCRIPTION = """Conversational RAG with episodic memory. Answers come from documents and from \
@@ -20,7 +20,7 @@ what earlier conversations left behind; each carries a receipt that explains it.
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Return an application with settings of its own; its parts open with its lifespan."""
-    chosen = settings or Settings()
+    chosen = settings or read_settings()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -42,4 +42,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     return app
 
 
-app = create_app()
+def __getattr__(name: str) -> FastAPI:
+    """Make `app` for `uvicorn app.main:app`; an import for anything else reads no settings."""
+    if name == "app":
+        return create_app()
+    raise AttributeError(name)

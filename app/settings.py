@@ -8,8 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, SecretStr
+from dotenv import load_dotenv
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.errors import Misconfigured
 
 _PLACEHOLDERS = ("your-", "your_", "<", "changeme", "change-me", "replace-me", "xxx")
 
@@ -103,3 +106,20 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """Return the database's URL: the one that was set, else a file in `data_dir`."""
         return self.database_url or f"sqlite:///{self.data_dir / 'service.db'}"
+
+
+def read_settings() -> Settings:
+    """Return the settings of this process. Raises `Misconfigured` with every setting at fault.
+
+    What else stands in `.env` (a provider's own key, say) goes to the environment, where the
+    provider's SDK looks for it.
+    """
+    load_dotenv(".env")
+    try:
+        return Settings()
+    except ValidationError as error:
+        wrong = [
+            f"{'.'.join(str(part) for part in problem['loc']).upper()}: {problem['msg']}"
+            for problem in error.errors()
+        ]
+        raise Misconfigured("wrong settings\n  " + "\n  ".join(wrong)) from error

@@ -124,7 +124,7 @@ async def open_runtime(
         stamp = Stamp(embedder.name, embedder.dimension, index_name(settings))
         if check:
             await check_stamp(database, stamp, now=clock())
-        background = Background(shutdown_seconds=settings.shutdown_seconds)
+        background = Background(shutdown_seconds=settings.shutdown_seconds / 2)
         closing(background.close)
         yield _assemble(
             settings, background, database, index, embedder, chat_model, summary_model, stamp, clock

@@ -125,7 +125,8 @@ async def _sink(arguments: argparse.Namespace) -> AsyncIterator[Sink | None]:
 @asynccontextmanager
 async def _direct_sink(tenant: str) -> AsyncIterator[Sink]:
     from app.errors import AppError
-    from app.settings import Settings
+    from app.identity import check_tenant
+    from app.settings import read_settings
     from app.wiring import open_runtime
 
     class DirectSink:
@@ -137,7 +138,8 @@ async def _direct_sink(tenant: str) -> AsyncIterator[Sink]:
             return Stored(result.stored, result.unchanged)
 
     try:
-        async with open_runtime(Settings()) as runtime:
+        check_tenant(tenant)
+        async with open_runtime(read_settings()) as runtime:
             yield DirectSink()
     except AppError as error:
         raise NotStored(error.message) from error

@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import uvicorn
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from app.main import create_app
 from app.settings import Settings
@@ -33,9 +34,23 @@ QUIET: dict[str, Any] = {
 }
 
 
+class Chosen(Settings):
+    """Settings that depend on no environment and no `.env`."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+
 def settings(**chosen: Any) -> Settings:
-    """Return settings that depend on no environment and no `.env`."""
-    return Settings(_env_file=None, **{**QUIET, **chosen})  # type: ignore[call-arg]
+    return Chosen(**{**QUIET, **chosen})
 
 
 @asynccontextmanager

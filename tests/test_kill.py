@@ -19,11 +19,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.served import Process, events_of, start_process
+from app.memory.grounding import sentences
+from app.wiring import open_runtime
+from tests.served import Process, events_of, settings, start_process
 
 SEED = 20_261_130
 REPLICAS = 2
-TALKERS = 3  # per replica, each with two sessions
+TALKERS = 2  # per replica, each with two sessions
 USERS = ("ada", "bo")
 QUIET_SECONDS = 1.0
 
@@ -81,11 +83,9 @@ class Replica:
 
     async def live_and_die(self, times: int) -> None:
         for _ in range(times):
-            self._process = await asyncio.to_thread(
-                start_process, self._folder, self._environment
-            )
+            self._process = await asyncio.to_thread(start_process, self._folder, self._environment)
             self._is_up.set()
-            for _ in range(self._chance.randrange(12)):
+            for _ in range(self._chance.randrange(8)):
                 self._answered.clear()
                 await self._answered.wait()
             await asyncio.sleep(self._chance.uniform(0.0, 0.2))
@@ -209,9 +209,21 @@ async def check(client: httpx.AsyncClient, said: list[Conversation]) -> None:
             assert best["session_id"] == memory["session_id"]
             assert best["score"] == pytest.approx(1.0)
     stats = await get(client, "/stats")
-    assert stats["sessions"]["closed"] == len(kept)
-    assert stats["episodes"]["episodes"] == len(kept)
-    assert stats["vectors"]["memory"] == len(kept)
+    assert (stats["sessions"]["closed"], stats["episodes"]["episodes"]) == (len(kept), len(kept))
+
+
+async def check_vectors(database_url: str) -> None:
+    """The index holds one vector of each episode, those of its sentences, and no other."""
+    async with open_runtime(settings(database_url=database_url)) as runtime:
+        ids = [vector_id async for vector_id in runtime.index.list_ids("memory")]
+        rows = await runtime.index.fetch("memory", ids)
+        episodes = [
+            e for user in USERS for e in await runtime.episodes.of_user("default", user, limit=99)
+        ]
+    texts = sorted(str(row.metadata["text"]) for row in rows.values())
+    expected = [[e.text, *(said if len(said := sentences(e.text)) > 1 else [])] for e in episodes]
+    assert texts == sorted(text for of_one in expected for text in of_one)
+    assert sorted(i for i in ids if "#" not in i) == sorted(e.session_id for e in episodes)
 
 
 async def is_stored(client: httpx.AsyncClient, conversation: Conversation) -> bool:
@@ -243,18 +255,20 @@ async def check_messages(client: httpx.AsyncClient, conversation: Conversation) 
     assert {text: given.get(text) for text in conversation.replies} == conversation.replies
 
 
-async def killed_and_checked(folder: Path, *, kills: int, **environment: str) -> None:
+async def killed_and_checked(folder: Path, database_url: str, *, kills: int) -> None:
+    environment = {"DATABASE_URL": database_url}
     said = await load(folder, {**LOAD, **environment}, kills=kills)
     assert sum(len(conversation.replies) for conversation in said) > kills
     await asyncio.sleep(QUIET_SECONDS)
     async with one_more_life(folder, {**ONE_PASS, **environment}) as client:
         await wait_until_quiet(client)
         await check(client, said)
+    await check_vectors(database_url)
 
 
 async def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path: Path):
-    await killed_and_checked(tmp_path, kills=20)
+    await killed_and_checked(tmp_path, f"sqlite:///{tmp_path / 'service.db'}", kills=20)
 
 
 async def test_kills_lose_nothing_on_postgres(tmp_path: Path, postgres_database: str):
-    await killed_and_checked(tmp_path, kills=6, DATABASE_URL=postgres_database)
+    await killed_and_checked(tmp_path, postgres_database, kills=6)

@@ -20,6 +20,8 @@ from app.sessions.base import MemoryMode
 
 router = APIRouter(tags=["chat"])
 
+_FIRST_MESSAGES = uuid.UUID("3a2f3c52-2f3a-4f0e-9a3b-6f5a2f0c7d11")
+
 
 class ChatRequest(Body):
     message: Annotated[Text, Field(examples=["When does Acme Corp's contract renew?"])]
@@ -98,10 +100,11 @@ async def chat(
     filters = body.filters or None
     if filters is not None:
         validate(filters)
+    user_id = caller.acts_for(body.user_id)
     ask = Ask(
         tenant_id=caller.tenant_id,
-        user_id=caller.acts_for(body.user_id),
-        session_id=body.session_id or uuid.uuid4().hex,
+        user_id=user_id,
+        session_id=body.session_id or _new_session_id(user_id, body.client_message_id),
         text=body.message,
         client_message_id=body.client_message_id,
         memory=body.memory,
@@ -114,6 +117,13 @@ async def chat(
             _as_events(running), heartbeat_seconds=runtime.settings.heartbeat_seconds
         )
     return as_response(await running.answer())
+
+
+def _new_session_id(user_id: str, client_message_id: str | None) -> str:
+    """Return an id of chance, or one that a repeat of the same first message finds again."""
+    if client_message_id is None:
+        return uuid.uuid4().hex
+    return uuid.uuid5(_FIRST_MESSAGES, f"{user_id}\n{client_message_id}").hex
 
 
 async def _as_events(running: Running) -> AsyncIterator[str]:

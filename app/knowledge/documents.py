@@ -250,19 +250,20 @@ class Documents:
         """`stale`: document id -> chunks that the index may hold although no row says so."""
         where = namespace("documents", tenant_id)
         left = dict(stale)
-        for _ in range(PUSHES):
+        for earlier in range(PUSHES):
             rows = await self._rows(tenant_id, list(left))
             fresh: list[tuple[str, Metadata]] = []
             surplus: list[str] = []
-            pushed: dict[str, tuple[int, int]] = {}
+            pushed: dict[str, _Pushed] = {}
             for document_id, may_hold in left.items():
                 row = rows.get(document_id)
                 texts = [] if row is None else chunks(row.text)
                 held = max(may_hold, 0 if row is None else row.chunk_count)
                 surplus += [_chunk_id(document_id, n) for n in range(len(texts), held)]
-                if row is not None and row.indexed_version < row.version:
+                # What we pushed before a row moved may lie over what another push left since.
+                if row is not None and (earlier or row.indexed_version < row.version):
                     fresh += _chunk_rows(tenant_id, row, texts)
-                pushed[document_id] = (0 if row is None else row.version, len(texts))
+                pushed[document_id] = _Pushed(_state(row), len(texts))
             if fresh:
                 values = await self._embedder.embed([str(m["text"]) for _, m in fresh])
                 await self._index.upsert(
@@ -273,7 +274,7 @@ class Documents:
             moved = await self._database.write(partial(_settle, tenant_id, pushed))
             if not moved:
                 return
-            left = {i: max(left[i], pushed[i][1]) for i in moved}
+            left = {i: max(left[i], pushed[i].chunk_count) for i in moved}
         raise Postpone("the documents keep changing")
 
     async def _rows(self, tenant_id: str, ids: Sequence[str]) -> dict[str, Any]:
@@ -288,6 +289,19 @@ class Documents:
         some_values = np.ones(self._index.dimension, dtype=np.float32)
         for chunk_id, metadata in _chunk_rows(tenant_id, document, chunks(document.text)):
             check_vector(Vector(chunk_id, some_values, metadata), self._index.dimension)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pushed:
+    """What of a document was brought to the index; `state` of None is that it is gone."""
+
+    state: tuple[int, str] | None
+    chunk_count: int
+
+
+def _state(row: Any) -> tuple[int, str] | None:
+    """Return what tells the states of a row apart, also those of one that went and came again."""
+    return None if row is None else (row.version, row.fingerprint)
 
 
 def _chunk_id(document_id: str, n: int) -> str:
@@ -350,10 +364,17 @@ def _store(connection: Connection, tenant_id: str, document: Document, now: date
     here = sa.and_(documents.c.tenant_id == tenant_id, documents.c.document_id == document.id)
     fingerprint = document.fingerprint()
     known = connection.execute(
-        sa.select(documents.c.fingerprint, documents.c.version, documents.c.indexed_version)
+        sa.select(
+            documents.c.fingerprint,
+            documents.c.version,
+            documents.c.indexed_version,
+            documents.c.chunk_count,
+        )
         .where(here)
         .with_for_update()
     ).first()
+    # Counted before the push, so that a push that is cut off leaves nothing that nobody knows of.
+    chunk_count = len(chunks(document.text))
     content = {
         "source": document.source,
         "doc_type": document.doc_type,
@@ -367,7 +388,7 @@ def _store(connection: Connection, tenant_id: str, document: Document, now: date
             documents.insert().values(
                 tenant_id=tenant_id,
                 document_id=document.id,
-                chunk_count=0,
+                chunk_count=chunk_count,
                 version=1,
                 indexed_version=0,
                 created_at=now,
@@ -377,28 +398,32 @@ def _store(connection: Connection, tenant_id: str, document: Document, now: date
         return True
     if known.fingerprint == fingerprint:
         return bool(known.indexed_version < known.version)
-    connection.execute(documents.update().where(here).values(version=known.version + 1, **content))
+    connection.execute(
+        documents.update()
+        .where(here)
+        .values(
+            version=known.version + 1, chunk_count=max(chunk_count, known.chunk_count), **content
+        )
+    )
     return True
 
 
-def _settle(
-    tenant_id: str, pushed: Mapping[str, tuple[int, int]], connection: Connection
-) -> list[str]:
+def _settle(tenant_id: str, pushed: Mapping[str, _Pushed], connection: Connection) -> list[str]:
     """Note what the index holds now; returns the documents that moved since they were read."""
     rows = {
-        row.document_id: row.version
+        row.document_id: _state(row)
         for row in connection.execute(
-            sa.select(documents.c.document_id, documents.c.version)
+            sa.select(documents.c.document_id, documents.c.version, documents.c.fingerprint)
             .where(documents.c.tenant_id == tenant_id, documents.c.document_id.in_(list(pushed)))
             .with_for_update()
         )
     }
-    moved = [i for i, (version, _) in pushed.items() if rows.get(i, 0) != version]
-    for document_id, (version, chunk_count) in pushed.items():
-        if version and rows.get(document_id) == version:
+    moved = [i for i, it in pushed.items() if rows.get(i) != it.state]
+    for document_id, it in pushed.items():
+        if it.state is not None and rows.get(document_id) == it.state:
             connection.execute(
                 documents.update()
                 .where(documents.c.tenant_id == tenant_id, documents.c.document_id == document_id)
-                .values(indexed_version=version, chunk_count=chunk_count)
+                .values(indexed_version=it.state[0], chunk_count=it.chunk_count)
             )
     return moved

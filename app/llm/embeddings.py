@@ -16,6 +16,7 @@ from app.llm.base import Embedder, Thresholds
 from app.llm.chat import missing_package
 from app.llm.local import UNMEASURED, Kind, local_embedder
 from app.llm.onnx import Rows, unit_rows
+from app.llm.recent import RecentRows
 from app.llm.upstream import Vendor
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class RemoteEmbedder(ABC):
         self.thresholds = THRESHOLDS.get(name, UNMEASURED)
         self._vendor = vendor
         self._deadline_seconds = deadline_seconds
+        self._recent: dict[Kind, RecentRows] = {"query": RecentRows(), "passage": RecentRows()}
 
     async def embed(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
         """Return (len(texts), dimension) float32, rows of length 1. See `Embedder.embed`.
@@ -141,9 +143,15 @@ class RemoteEmbedder(ABC):
         The deadline holds for a batch of 96 texts with its retries.
         """
         speakable = [text if text.strip() else _NOTHING for text in texts]
-        batches = [speakable[at : at + BATCH] for at in range(0, len(speakable), BATCH)]
-        parts = [self._checked(await self._guarded(batch, kind), len(batch)) for batch in batches]
-        return np.concatenate([np.empty((0, self.dimension), dtype=np.float32), *parts])
+        found = self._recent[kind].find(speakable)
+        rest = [text for text in dict.fromkeys(speakable) if text not in found]
+        for batch in (rest[at : at + BATCH] for at in range(0, len(rest), BATCH)):
+            rows = self._checked(await self._guarded(batch, kind), len(batch))
+            self._recent[kind].keep(batch, rows)
+            found.update(zip(batch, rows, strict=True))
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        return np.stack([found[text] for text in speakable])
 
     @abstractmethod
     async def warm(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files as resources
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from app.errors import Misconfigured, UpstreamUnavailable
 from app.llm.base import Thresholds
 from app.llm.onnx import Encoder, ModelFiles, Rows, folder_files
+from app.llm.recent import RecentRows
 
 Kind = Literal["query", "passage"]
 
@@ -33,17 +33,11 @@ BUNDLED_DIMENSION = 384
 UNMEASURED = Thresholds(memory=0.30, documents=0.30)  # lets much through; `calibrate` knows better
 
 BATCH = 16
-CACHED_TEXTS = 2_000
-CACHED_CHARS = 1_000
 THREADS = 2
 
 
 class LocalEmbedder:
-    """An `Embedder` on this machine's CPU; no network.
-
-    Short texts' vectors are remembered, so that a message that is searched with, compared and
-    stored is embedded once.
-    """
+    """An `Embedder` on this machine's CPU; no network."""
 
     def __init__(self, files: ModelFiles, thresholds: Thresholds) -> None:
         self.name = files.name
@@ -53,8 +47,7 @@ class LocalEmbedder:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="embed")
         self._encoder: Encoder | None = None
         self._loading = threading.Lock()
-        self._cache: OrderedDict[str, Rows] = OrderedDict()
-        self._caching = threading.Lock()
+        self._recent = RecentRows()
 
     async def embed(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
         """Return (len(texts), dimension) float32, rows of length 1. See `Embedder.embed`."""
@@ -88,10 +81,7 @@ class LocalEmbedder:
     def _plan(self, texts: Sequence[str], kind: Kind) -> tuple[dict[str, Rows], list[list[str]]]:
         """Return the rows that are remembered, and the other texts in batches of like length."""
         wanted = {self._prompted(text, kind) for text in texts}
-        with self._caching:
-            found = {text: self._cache[text] for text in wanted if text in self._cache}
-            for text in found:
-                self._cache.move_to_end(text)
+        found = self._recent.find(wanted)
         rest = sorted(wanted - found.keys(), key=lambda text: (len(text), text))
         return found, [rest[at : at + BATCH] for at in range(0, len(rest), BATCH)]
 
@@ -115,16 +105,8 @@ class LocalEmbedder:
                 f"{self.name} makes vectors of {rows.shape[1]} dimensions; "
                 f"its configuration says {self.dimension}."
             )
-        self._remember(batch, rows)
+        self._recent.keep(batch, rows)
         return rows
-
-    def _remember(self, batch: list[str], rows: Rows) -> None:
-        with self._caching:
-            for text, row in zip(batch, rows, strict=True):
-                if len(text) <= CACHED_CHARS:
-                    self._cache[text] = row
-            while len(self._cache) > CACHED_TEXTS:
-                self._cache.popitem(last=False)
 
     def _loaded(self) -> Encoder:
         with self._loading:

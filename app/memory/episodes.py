@@ -247,6 +247,8 @@ class Episodes:
                 claim, lambda c: _store(c, session, news, said, summary, known, now)
             )
         await self._push(session.tenant_id, session_id)
+        if not news and session.covered_seq < session.last_seq:
+            raise Postpone("a turn of the session is still running")  # or its key is used up
         return session
 
     async def _news(self, session: Session) -> list[Message]:
@@ -264,9 +266,11 @@ class Episodes:
     async def _push(self, tenant_id: str, session_id: str) -> None:
         """Make the index agree with the stored row, also if the row moves meanwhile."""
         where = namespace("memory", tenant_id)
-        for _ in range(PUSHES):
+        for earlier in range(PUSHES):
             episode = await self.get(tenant_id, session_id)
-            if episode is not None and episode.indexed_version == episode.version:
+            # What we pushed before the row moved may lie over what another worker pushed since.
+            is_indexed = episode is not None and episode.indexed_version == episode.version
+            if is_indexed and not earlier:
                 return
             vectors = [] if episode is None else await self._vectors(episode)
             if vectors:

@@ -1,0 +1,81 @@
+"""Calls of the HTTP surface that its tests share."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from app.identity import Role
+from app.wiring import Runtime
+
+Json = dict[str, Any]
+
+TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    503: "server_error",
+    507: "server_error",
+    500: "server_error",
+}
+
+
+def at(*parts: str) -> str:
+    """Return a path of segments, each escaped whole: an id may hold any character."""
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+async def chat(client: httpx.AsyncClient, message: str, **fields: Any) -> Json:
+    headers = fields.pop("headers", None)
+    response = await client.post("/chat", json={"message": message, **fields}, headers=headers)
+    return answered(response)
+
+
+async def close(client: httpx.AsyncClient, session_id: str, **options: Any) -> Json:
+    return answered(await client.post(at("sessions", session_id, "close"), **options))
+
+
+async def put(client: httpx.AsyncClient, *documents: Json, **options: Any) -> Json:
+    return answered(await client.post("/documents", json={"documents": list(documents)}, **options))
+
+
+async def read(client: httpx.AsyncClient, path: str, **options: Any) -> Json:
+    return answered(await client.get(path, **options))
+
+
+async def stats(client: httpx.AsyncClient, **options: Any) -> Json:
+    return await read(client, "/stats", **options)
+
+
+def answered(response: httpx.Response) -> Json:
+    """Return the body of a success."""
+    assert response.status_code == 200, response.text
+    body: Json = response.json()
+    return body
+
+
+def refused(response: httpx.Response, status: int) -> Json:
+    """Return the error of a refusal, which has the one shape, and nothing of our insides."""
+    assert response.status_code == status, response.text
+    body = response.json()
+    assert set(body) == {"error"}
+    error: Json = body["error"]
+    assert set(error) == {"code", "message", "type", "param", "request_id"}
+    assert error["type"] == TYPES.get(status, "invalid_request_error")
+    assert error["code"]
+    assert error["message"]
+    assert error["request_id"] == response.headers["x-request-id"]
+    for inside in ("Traceback", "Error:", "Error(", "Value error", "sqlite", "sqlalchemy", "0x"):
+        assert inside not in error["message"]
+    return error
+
+
+async def key(
+    runtime: Runtime, role: Role, *, tenant: str = "default", user: str | None = None
+) -> dict[str, str]:
+    """Create a key and return the header that presents it."""
+    _, secret = await runtime.keys.create(
+        role=role, tenant_id=tenant, user_id=user, now=runtime.clock()
+    )
+    return {"Authorization": f"Bearer {secret}"}

@@ -1,0 +1,341 @@
+"""Who may do what: addresses, keys, roles, tenants."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app import cli
+from tests.api.calls import Json, at, chat, close, key, put, read, refused
+from tests.served import served
+
+REMOTE = "203.0.113.9"
+
+# (method, path) -> the status for: nobody, the user, another user, a gateway that names the user,
+# an admin who names the user, and the same of another tenant. `chat` comes last, for it makes the
+# other tenant a session of its own.
+CALLERS = ("nobody", "user", "other", "gateway", "admin", "foreign")
+TABLE = {
+    ("GET", "/sessions"): (401, 200, 200, 200, 200, 200),
+    ("GET", "/sessions/{session_id}"): (401, 200, 404, 200, 200, 404),
+    ("POST", "/sessions/{session_id}/close"): (401, 200, 404, 200, 200, 404),
+    ("DELETE", "/sessions/{session_id}"): (401, 200, 404, 200, 200, 404),
+    ("GET", "/messages/{message_id}/receipt"): (401, 200, 404, 200, 200, 404),
+    ("GET", "/memories"): (401, 200, 200, 200, 200, 200),
+    ("DELETE", "/memories/{memory_id}"): (401, 200, 404, 200, 200, 404),
+    ("GET", "/documents"): (401, 403, 403, 403, 200, 200),
+    ("GET", "/documents/{document_id}"): (401, 403, 403, 403, 200, 404),
+    ("DELETE", "/documents/{document_id}"): (401, 403, 403, 403, 200, 404),
+    ("DELETE", "/documents"): (401, 403, 403, 403, 200, 200),
+    ("POST", "/documents"): (401, 403, 403, 403, 200, 200),
+    ("GET", "/stats"): (401, 403, 403, 403, 200, 200),
+    ("GET", "/health/live"): (200, 200, 200, 200, 200, 200),
+    ("GET", "/health/ready"): (200, 200, 200, 200, 200, 200),
+    ("POST", "/chat"): (401, 200, 404, 200, 200, 200),
+}
+BODIES: dict[str, Json] = {
+    "/chat": {"message": "hello", "session_id": "s1"},
+    "/documents": {"documents": [{"id": "d2", "text": "Another text."}]},
+}
+ABOUT_A_USER = ("/chat", "/sessions", "/memories", "/messages")
+
+
+async def set_up(client: httpx.AsyncClient, user: dict[str, str], admin: dict[str, str]) -> Json:
+    """Make what every route needs: a closed session, its memory, a reply, a document."""
+    said = await chat(client, "I moved to Porto.", session_id="s1", headers=user)
+    await close(client, "s1", headers=user)
+    await put(client, {"id": "d1", "text": "A text.", "source": "handbook"}, headers=admin)
+    return {
+        "session_id": "s1",
+        "memory_id": "s1",
+        "message_id": said["message_id"],
+        "document_id": "d1",
+    }
+
+
+async def test_every_route_answers_every_role_as_the_table_says() -> None:
+    async with served(address=REMOTE) as (client, runtime):
+        keys: dict[str, dict[str, str]] = {
+            "nobody": {},
+            "user": await key(runtime, "user", user="ada"),
+            "other": await key(runtime, "user", user="bob"),
+            "gateway": await key(runtime, "gateway"),
+            "admin": await key(runtime, "admin"),
+            "foreign": await key(runtime, "admin", tenant="globex"),
+        }
+        found: dict[tuple[str, str], tuple[int, ...]] = {}
+        ids = await set_up(client, keys["user"], keys["admin"])
+        for method, path in TABLE:
+            statuses = []
+            for caller in CALLERS:
+                query = {"source": "handbook"} if (method, path) == ("DELETE", "/documents") else {}
+                body = BODIES.get(path) if method == "POST" else None
+                if path.startswith(ABOUT_A_USER) and caller in ("gateway", "admin", "foreign"):
+                    if body is None:
+                        query = {"user_id": "ada"}
+                    else:
+                        body = {**body, "user_id": "ada"}
+                response = await client.request(
+                    method, path.format(**ids), params=query, json=body, headers=keys[caller]
+                )
+                if response.status_code >= 400:
+                    refused(response, response.status_code)
+                elif method == "DELETE":
+                    ids = await set_up(client, keys["user"], keys["admin"])
+                statuses.append(response.status_code)
+            found[method, path] = tuple(statuses)
+    assert found == TABLE
+
+
+async def test_the_table_has_every_route_and_its_statuses_are_documented() -> None:
+    async with served() as (client, _):
+        paths = (await read(client, "/openapi.json"))["paths"]
+    operations = {
+        (method.upper(), path): operation
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+    }
+    assert set(operations) == set(TABLE)
+    for route, statuses in TABLE.items():
+        assert {str(status) for status in statuses} <= set(operations[route]["responses"])
+
+
+async def test_without_keys_this_machine_is_admin_of_the_default_tenant() -> None:
+    for address in ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"):
+        async with served(address=address) as (client, _):
+            assert (await read(client, "/stats"))["tenant_id"] == "default"
+            await chat(client, "hello", session_id="s1")
+            assert (await read(client, at("sessions", "s1")))["user_id"] == "default"
+
+
+@pytest.mark.parametrize("address", [REMOTE, "192.168.0.7", "2001:db8::1", "::ffff:203.0.113.9"])
+async def test_without_keys_another_machine_is_told_to_authenticate(address: str):
+    async with served(address=address) as (client, _):
+        response = await client.post("/chat", json={"message": "hello"})
+        pretender = await client.get("/stats", headers={"X-Forwarded-For": "127.0.0.1"})
+        live = await client.get("/health/live")
+    assert refused(response, 401)["code"] == "unauthenticated"
+    assert response.headers["www-authenticate"] == "Bearer"
+    refused(pretender, 401)
+    assert live.status_code == 200
+
+
+async def test_a_client_without_an_address_is_not_taken_for_this_machine() -> None:
+    async with served() as (client, _):
+        transport = client._transport
+        assert isinstance(transport, httpx.ASGITransport)
+        unix = httpx.ASGITransport(_without_client(transport.app), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=unix, base_url="http://service") as through_socket:
+            refused(await through_socket.get("/stats"), 401)
+
+
+def _without_client(app: Any) -> Any:
+    """Serve as over a Unix socket, where ASGI gives no address."""
+
+    async def stripped(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, "client": None}, receive, send)
+
+    return stripped
+
+
+async def test_anonymous_clients_are_let_in_on_request_and_must_name_their_user() -> None:
+    async with served(address=REMOTE, allow_anonymous=True) as (client, _):
+        unnamed = await client.post("/chat", json={"message": "hello", "session_id": "s1"})
+        listed = await client.get("/memories")
+        await chat(client, "hello", session_id="s1", user_id="ada")
+        assert (await read(client, at("sessions", "s1")))["user_id"] == "ada"
+    assert refused(unnamed, 422)["param"] == "user_id"
+    assert refused(listed, 422)["param"] == "user_id"
+
+
+async def test_anonymous_clients_stay_out_once_there_are_keys() -> None:
+    async with served(address=REMOTE, allow_anonymous=True) as (client, runtime):
+        await key(runtime, "admin")
+        refused(await client.get("/stats"), 401)
+
+
+async def test_the_key_of_the_settings_is_an_admin_and_closes_the_service_to_others() -> None:
+    async with served(api_key="a-long-secret") as (client, _):
+        refused(await client.get("/stats"), 401)
+        for wrong in ("a-long-secre", "a-long-secret ", "A-LONG-SECRET", "a-long-secret\xff"):
+            presented = {"X-API-Key": wrong.encode("latin-1")}
+            if wrong.strip() != "a-long-secret":
+                refused(await client.get("/stats", headers=presented), 401)
+        for right in ({"X-API-Key": "a-long-secret"}, {"Authorization": "Bearer a-long-secret"}):
+            assert (await read(client, "/stats", headers=right))["tenant_id"] == "default"
+        unnamed = await client.post("/chat", json={"message": "hi"}, headers=right)
+    assert refused(unnamed, 422)["param"] == "user_id"
+
+
+@pytest.mark.parametrize("placeholder", ["your-api-key-here", " <your key> ", "changeme", "", "  "])
+async def test_a_placeholder_in_the_settings_is_no_key(placeholder: str):
+    async with served(api_key=placeholder) as (client, _):
+        assert (await read(client, "/stats"))["tenant_id"] == "default"
+    async with served(api_key=placeholder, address=REMOTE) as (client, _):
+        presented = {"Authorization": f"Bearer {placeholder.strip() or 'x'}"}
+        refused(await client.get("/stats", headers=presented), 401)
+
+
+async def test_a_key_that_is_wrong_empty_or_of_another_scheme_is_refused() -> None:
+    async with served(address=REMOTE) as (client, runtime):
+        good = (await key(runtime, "admin"))["Authorization"].removeprefix("Bearer ")
+        for headers in (
+            {"Authorization": "Bearer rag_wrong"},
+            {"Authorization": "Bearer "},
+            {"Authorization": f"Basic {good}"},
+            {"Authorization": good},
+            {"X-API-Key": good[:-1]},
+            {"X-API-Key": ""},
+            {"X-API-Key": "ключ".encode()},
+        ):
+            response = await client.get("/stats", headers=headers)
+            refused(response, 401)
+            assert response.headers["www-authenticate"] == "Bearer"
+        assert (await client.get("/stats", headers={"X-API-Key": good})).status_code == 200
+
+
+async def test_a_revoked_key_is_refused_and_revoking_the_last_one_opens_nothing() -> None:
+    async with served() as (client, runtime):
+        admin = await key(runtime, "admin")
+        assert (await client.get("/stats", headers=admin)).status_code == 200
+        (made,) = await runtime.keys.list_keys()
+        await runtime.keys.revoke(made.id, now=runtime.clock())
+        refused(await client.get("/stats", headers=admin), 401)
+        refused(await client.get("/stats"), 401)
+
+
+async def test_a_user_s_key_can_not_name_another_user() -> None:
+    async with served(address=REMOTE) as (client, runtime):
+        ada, admin = await key(runtime, "user", user="ada"), await key(runtime, "admin")
+        ids = await set_up(client, ada, admin)
+        named = {"params": {"user_id": "bob"}, "headers": ada}
+        responses = [
+            await client.post("/chat", json={"message": "hi", "user_id": "bob"}, headers=ada),
+            await client.get("/sessions", **named),
+            await client.get("/memories", **named),
+            await client.get(at("sessions", "s1"), **named),
+            await client.post(at("sessions", "s1", "close"), **named),
+            await client.delete(at("sessions", "s1"), **named),
+            await client.delete(at("memories", "s1"), **named),
+            await client.get(at("messages", ids["message_id"], "receipt"), **named),
+        ]
+        for response in responses:
+            assert refused(response, 403)["param"] == "user_id"
+        said = await chat(client, "hi", user_id="ada", session_id="s1", headers=ada)
+        assert said["session_id"] == "s1"
+
+
+async def test_a_gateway_must_name_a_user_and_an_admin_may_look_at_all() -> None:
+    async with served(address=REMOTE) as (client, runtime):
+        gateway, admin = await key(runtime, "gateway"), await key(runtime, "admin")
+        await chat(client, "hello", session_id="s1", user_id="ada", headers=gateway)
+        for path in ("/sessions", "/memories", at("sessions", "s1")):
+            unnamed = await client.get(path, headers=gateway)
+            assert refused(unnamed, 422)["param"] == "user_id"
+        other = {"params": {"user_id": "bob"}, "headers": gateway}
+        refused(await client.get(at("sessions", "s1"), **other), 404)
+        seen = await read(client, "/sessions", headers=admin)
+        assert [s["session_id"] for s in seen["sessions"]] == ["s1"]
+        of_bob = await read(client, "/sessions", headers=admin, params={"user_id": "bob"})
+        assert of_bob["sessions"] == []
+
+
+async def test_a_key_is_stored_as_a_hash_only(tmp_path: Path):
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    async with served(database_url=url, api_key="the-key-of-the-settings") as (client, runtime):
+        admin = await key(runtime, "admin", tenant="acme")
+        secret = admin["Authorization"].removeprefix("Bearer ")
+        assert (await read(client, "/stats", headers=admin))["tenant_id"] == "acme"
+        on_disk = _bytes_in(tmp_path)
+    assert b"acme" in on_disk
+    for kept in (secret, secret[10:], secret.removeprefix("rag_"), "the-key-of-the-settings"):
+        assert kept.encode() not in on_disk
+
+
+def _bytes_in(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working folder with settings of its own; the logs are put back afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("EMBEDDING_MODEL", "mock:32")
+    yield tmp_path
+    root.handlers = handlers
+    root.setLevel(level)
+
+
+def _field(printed: str, name: str) -> str:
+    return next(line.split()[-1] for line in printed.splitlines() if line.startswith(f"{name}:"))
+
+
+async def _who(folder: Path, secret: str) -> int:
+    async with served(
+        address=REMOTE, database_url=f"sqlite:///{folder / 'data' / 'service.db'}"
+    ) as (client, _):
+        response = await client.get("/sessions", headers={"X-API-Key": secret})
+    return response.status_code
+
+
+def test_keys_are_made_listed_and_revoked_from_the_command_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert cli.main(["keys", "create", "--role", "user", "--user", "ada", "--tenant", "acme"]) == 0
+    printed = capsys.readouterr().out
+    secret, key_id = _field(printed, "key"), _field(printed, "id")
+    assert (_field(printed, "tenant"), _field(printed, "user")) == ("acme", "ada")
+    assert asyncio.run(_who(folder, secret)) == 200
+
+    assert cli.main(["keys", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert f"{key_id} {secret[:10]}… acme user ada valid" in listed
+    assert secret not in listed
+
+    assert cli.main(["keys", "revoke", key_id]) == 0
+    assert cli.main(["keys", "list"]) == 0
+    assert f"{key_id} {secret[:10]}… acme user ada revoked" in capsys.readouterr().out
+    assert asyncio.run(_who(folder, secret)) == 401
+    assert cli.main(["keys", "revoke", key_id]) == 1
+    assert "no such key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--role", "user"], "needs a user"),
+        (["--role", "admin", "--user", "ada"], "has no user"),
+        (["--role", "admin", "--tenant", "Acme Corp"], "tenant's name"),
+        (["--role", "admin", "--tenant", "a--b/../c"], "tenant's name"),
+    ],
+)
+def test_a_key_that_makes_no_sense_is_not_made(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+):
+    assert cli.main(["keys", "create", *arguments]) == 1
+    assert told in capsys.readouterr().err
+    assert cli.main(["keys", "list"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+async def test_keys_of_one_tenant_are_not_keys_of_another() -> None:
+    async with served(address=REMOTE) as (client, runtime):
+        here, there = await key(runtime, "admin"), await key(runtime, "admin", tenant="globex")
+        await put(client, {"id": "d1", "text": "Ours."}, headers=here)
+        await put(client, {"id": "d1", "text": "Theirs."}, headers=there)
+        assert (await read(client, at("documents", "d1"), headers=here))["text"] == "Ours."
+        assert await _documents(client, there) == ["Theirs."]
+
+
+async def _documents(client: httpx.AsyncClient, headers: dict[str, str]) -> list[str]:
+    listed = await read(client, "/documents", headers=headers)
+    return [document["text"] for document in listed["documents"]]
