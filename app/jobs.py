@@ -17,10 +17,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from app.db import Connection, Database, db_now
+from app.db.insert import insert_new
 from app.db.tables import after, jobs
 from app.errors import AppError
 
@@ -78,25 +77,19 @@ def put(
     Returns whether it is new. `subject` names what it is about, so that `cancel` finds it. A
     caller that is about to do the job itself delays it, so that workers leave it alone until then.
     """
-    insert = sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert
-    statement = (
-        insert(jobs)
-        .values(
-            tenant_id=tenant_id,
-            kind=kind,
-            key=key,
-            subject=subject,
-            payload=dict(payload),
-            state="due",
-            attempts=0,
-            fence=0,
-            due_at=after(delay_seconds),
-            created_at=now,
-        )
-        .on_conflict_do_nothing(index_elements=["tenant_id", "kind", "key"])
-        .returning(jobs.c.id)
-    )
-    return connection.execute(statement).first() is not None
+    row = {
+        "tenant_id": tenant_id,
+        "kind": kind,
+        "key": key,
+        "subject": subject,
+        "payload": dict(payload),
+        "state": "due",
+        "attempts": 0,
+        "fence": 0,
+        "due_at": after(delay_seconds),
+        "created_at": now,
+    }
+    return insert_new(connection, jobs, row, key=["tenant_id", "kind", "key"])
 
 
 def cancel(connection: Connection, tenant_id: str, subject: str) -> int:

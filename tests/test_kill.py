@@ -27,7 +27,7 @@ SEED = 20_261_130
 REPLICAS = 2
 TALKERS = 2  # per replica, each with two sessions
 USERS = ("ada", "bo")
-QUIET_SECONDS = 1.0
+QUIET_SECONDS = 2.0
 
 LOAD = {
     "EMBEDDING_MODEL": "mock:32",
@@ -39,8 +39,8 @@ LOAD = {
     "STALE_AFTER_SECONDS": str(QUIET_SECONDS),
     "MONITOR_INTERVAL_SECONDS": "0.5",
     "JOB_POLL_SECONDS": "0.2",
-    "JOB_LEASE_SECONDS": "1",
-    "TURN_LEASE_SECONDS": "1",
+    "JOB_LEASE_SECONDS": "2",
+    "TURN_LEASE_SECONDS": "2",
 }
 # The monitor passes once, when the service opens.
 ONE_PASS = {**LOAD, "MONITOR_INTERVAL_SECONDS": "3600"}
@@ -68,35 +68,39 @@ class Replica:
         self._environment = environment
         self._chance = chance
         self._is_up = asyncio.Event()
-        self._process: Process | None = None
+        self._starting: asyncio.Future[Process] | None = None
         self._answered = asyncio.Event()
         self.is_over = False
 
     async def url(self) -> str:
         """Return where the service listens, once it is up."""
         await self._is_up.wait()
-        assert self._process is not None
-        return self._process.url
+        assert self._starting is not None
+        return self._starting.result().url
 
     def answered(self) -> None:
         self._answered.set()
 
     async def live_and_die(self, times: int) -> None:
         for _ in range(times):
-            self._process = await asyncio.to_thread(start_process, self._folder, self._environment)
+            self._starting = asyncio.ensure_future(
+                asyncio.to_thread(start_process, self._folder, self._environment)
+            )
+            process = await asyncio.shield(self._starting)
             self._is_up.set()
             for _ in range(self._chance.randrange(8)):
                 self._answered.clear()
                 await self._answered.wait()
             await asyncio.sleep(self._chance.uniform(0.0, 0.2))
             self._is_up.clear()
-            self._process.kill()
+            process.kill()
         self.is_over = True
         self._is_up.set()  # whoever waits finds nobody, and sees that it is over
 
-    def close(self) -> None:
-        if self._process is not None and self._process.process.poll() is None:
-            self._process.kill()
+    async def close(self) -> None:
+        """Leave no process behind, not even one that was just being started."""
+        if self._starting is not None and (process := await self._starting).process.poll() is None:
+            process.kill()
 
 
 async def talk(replica: Replica, conversations: list[Conversation], chance: random.Random) -> None:
@@ -120,7 +124,7 @@ async def talk(replica: Replica, conversations: list[Conversation], chance: rand
             while not replica.is_over:
                 try:
                     reply = await answer(client, await replica.url(), ask)
-                except httpx.TransportError:
+                except (httpx.TransportError, TakenOver):
                     if "client_message_id" in ask:
                         continue
                     break
@@ -129,15 +133,22 @@ async def talk(replica: Replica, conversations: list[Conversation], chance: rand
                 break
 
 
+class TakenOver(Exception):
+    """The service said that it did not store the reply: its lease ran out on a busy machine."""
+
+
 async def answer(client: httpx.AsyncClient, url: str, ask: dict[str, Any]) -> str:
-    """Return the acknowledged reply. Raises `httpx.TransportError` if the service is killed."""
+    """Return the acknowledged reply.
+
+    Raises `httpx.TransportError` if the service is killed, `TakenOver`.
+    """
     response = await client.post(f"{url}/chat", json=ask)
-    assert response.status_code == 200, response.text
-    if not ask.get("stream"):
-        return str(response.json()["reply"])
-    name, data = events_of(response.text)[-1]
-    assert name == "done", response.text
-    return str(json.loads(data)["reply"])
+    is_stream = response.headers["content-type"].startswith("text/event-stream")
+    told = json.loads(events_of(response.text)[-1][1]) if is_stream else response.json()
+    if "error" in told:
+        assert told["error"]["code"] == "conflict", response.text
+        raise TakenOver
+    return str(told["reply"])
 
 
 async def load(folder: Path, environment: Mapping[str, str], *, kills: int) -> list[Conversation]:
@@ -157,10 +168,12 @@ async def load(folder: Path, environment: Mapping[str, str], *, kills: int) -> l
             talks.append(talk(replica, mine, random.Random(f"{SEED} talker {name}")))
     lives = [replica.live_and_die(kills // REPLICAS) for replica in replicas]
     try:
-        await asyncio.gather(*lives, *talks)
+        async with asyncio.TaskGroup() as group:
+            for work in (*lives, *talks):
+                group.create_task(work)
     finally:
         for replica in replicas:
-            replica.close()
+            await replica.close()
     return [conversation for conversation in said if conversation.sent]
 
 

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import sqlalchemy as sa
@@ -18,13 +20,17 @@ import sqlalchemy as sa
 from app.db import Database
 from app.db.tables import messages, sessions
 from app.index.base import Filter, Index, Values, namespace, vector_id
+from app.index.rows import MAX_TOP_K
 from app.llm.base import Embedder
 from app.llm.sentences import terms
 from app.memory.episodes import Episode, Episodes
 from app.memory.grounding import sentences
 
 ROWS_PER_MEMORY = 8  # asked for: several vectors may be one session's, or of a row that is gone
+MESSAGE = "#m"
 RECENT = 20  # messages that no summary covers yet, the latest first
+
+_SAID = (messages.c.session_id, messages.c.seq, messages.c.content, messages.c.created_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +105,26 @@ class Recall:
         return Recalled(tuple(passed[:top_k]), gate, max(below, default=None))
 
     async def load(self, tenant_id: str, scores: dict[str, float]) -> list[Memory]:
-        """Return the episodes that are still there among memory ids, with the scores given."""
-        by_session = {memory_id.partition("#")[0]: memory_id for memory_id in scores}
-        rows = await self._episodes.load(tenant_id, list(by_session))
-        return [_memory(row, scores[by_session[row.session_id]]) for row in rows.values()]
+        """Return what is still there among memory ids, with the scores given."""
+        whole: dict[str, float] = {}
+        said: dict[tuple[str, int], float] = {}
+        for memory_id, score in scores.items():
+            base, _, seq = memory_id.partition(MESSAGE)
+            session_id = unquote(base)
+            if seq:
+                said[session_id, int(seq)] = score
+            else:
+                whole[session_id] = score
+        statement = sa.select(*_SAID).where(
+            messages.c.tenant_id == tenant_id,
+            sa.tuple_(messages.c.session_id, messages.c.seq).in_(list(said)),
+        )
+        rows = await self._database.read(lambda c: c.execute(statement).all()) if said else []
+        episodes = await self._episodes.load(tenant_id, list(whole))
+        return [
+            *(_memory(row, whole[row.session_id]) for row in episodes.values()),
+            *(_message(row, said[row.session_id, row.seq]) for row in rows),
+        ]
 
     async def _summarised(
         self,
@@ -115,29 +137,26 @@ class Recall:
         mine: Filter = {"user_id": {"$eq": user_id}}
         if leave_out_session is not None:
             mine = {"$and": [mine, {"session_id": {"$ne": leave_out_session}}]}
-        matches = await self._index.query(
-            namespace("memory", tenant_id),
-            question,
-            top_k=(top_k + 1) * ROWS_PER_MEMORY,
-            filter=mine,
-        )
-        best: dict[str, float] = {}
-        for match in matches:
-            session_id = str(match.metadata.get("session_id", ""))
-            best[session_id] = max(match.score, best.get(session_id, 0.0))
-        rows = await self._episodes.load(tenant_id, list(best)) if best else {}
-        return [
-            _memory(row, best[row.session_id]) for row in rows.values() if row.user_id == user_id
-        ]
+        asked = (top_k + 1) * ROWS_PER_MEMORY
+        while True:
+            matches = await self._index.query(
+                namespace("memory", tenant_id), question, top_k=asked, filter=mine
+            )
+            best: dict[str, float] = {}
+            for match in matches:  # the best first
+                best.setdefault(str(match.metadata.get("session_id", "")), match.score)
+            rows = await self._episodes.load(tenant_id, list(best)) if best else {}
+            found = [row for row in rows.values() if row.user_id == user_id]
+            if len(found) > top_k or len(matches) < asked or asked == MAX_TOP_K:
+                return [_memory(row, best[row.session_id]) for row in found]
+            asked = min(asked * 4, MAX_TOP_K)
 
     async def _not_yet_summarised(
         self, tenant_id: str, user_id: str, question: Values, leave_out_session: str | None
     ) -> list[Memory]:
         """Score the user's latest messages in other sessions that no episode covers yet."""
         statement = (
-            sa.select(
-                messages.c.session_id, messages.c.seq, messages.c.content, messages.c.created_at
-            )
+            sa.select(*_SAID)
             .join(
                 sessions,
                 sa.and_(
@@ -166,17 +185,7 @@ class Recall:
             return []
         vectors = await self._embedder.embed([row.content for row in rows])
         scores = np.maximum(vectors @ question, 0.0)
-        return [
-            Memory(
-                id=f"{vector_id(row.session_id)}#m{row.seq}",
-                memory_type="message",
-                session_id=row.session_id,
-                score=float(score),
-                text=f"User: {row.content}",
-                created_at=row.created_at,
-            )
-            for row, score in zip(rows, scores, strict=True)
-        ]
+        return [_message(row, float(score)) for row, score in zip(rows, scores, strict=True)]
 
 
 def _memory(episode: Episode, score: float) -> Memory:
@@ -187,6 +196,17 @@ def _memory(episode: Episode, score: float) -> Memory:
         score=score,
         text=episode.text,
         created_at=episode.ended_at,
+    )
+
+
+def _message(row: Any, score: float) -> Memory:
+    return Memory(
+        id=f"{vector_id(row.session_id)}{MESSAGE}{row.seq}",
+        memory_type="message",
+        session_id=row.session_id,
+        score=score,
+        text=f"User: {row.content}",
+        created_at=row.created_at,
     )
 
 

@@ -9,11 +9,10 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from app import jobs
 from app.db import Connection, Database, db_now
+from app.db.insert import insert_new
 from app.db.tables import after, messages, sessions
 from app.errors import Conflict, NotFound
 from app.sessions.base import Message, NewTurn, Session, Status, Turn
@@ -272,22 +271,18 @@ def _begin(connection: Connection, new: NewTurn, lease_seconds: float, now: date
 
 
 def _open(connection: Connection, new: NewTurn, now: datetime) -> Session:
-    insert = sqlite_insert if connection.dialect.name == "sqlite" else postgres_insert
-    connection.execute(
-        insert(sessions)
-        .values(
-            tenant_id=new.tenant_id,
-            session_id=new.session_id,
-            user_id=new.user_id,
-            state="open",
-            last_seq=0,
-            covered_seq=0,
-            memory_revision=0,
-            created_at=now,
-            last_message_at=now,
-        )
-        .on_conflict_do_nothing()
-    )
+    row = {
+        "tenant_id": new.tenant_id,
+        "session_id": new.session_id,
+        "user_id": new.user_id,
+        "state": "open",
+        "last_seq": 0,
+        "covered_seq": 0,
+        "memory_revision": 0,
+        "created_at": now,
+        "last_message_at": now,
+    }
+    insert_new(connection, sessions, row, key=["tenant_id", "session_id"])
     session = lock_session(connection, new.tenant_id, new.session_id)
     if session is None or session.user_id != new.user_id:
         raise NotFound("there is no such session", param="session_id")

@@ -116,7 +116,7 @@ async def _measure(
         await _add_documents(one.url)
     for one in contestants:  # to load the models, open the connections and fill the caches
         for load in (alone, strangers):
-            await closed_loop(one.url, _turn(next(numbers), load), clients=load.clients, each=3)
+            await closed_loop(one.url, _turn(next(numbers), load), clients=load.clients, each=2)
             await _settle(one)
     raw: list[list[float]] = []
     for _ in range(1 if quick else 3):

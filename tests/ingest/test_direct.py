@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,29 +31,30 @@ def customers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-async def stored(**chosen: object) -> list[str]:
+async def stored(**chosen: Any) -> list[str]:
     async with served(**chosen) as (client, _):
         listed = (await client.get("/documents")).json()["documents"]
     return sorted(document["text"] for document in listed)
 
 
-def test_a_second_run_changes_nothing(customers: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_second_run_changes_nothing(customers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(customers), "--kind", "customer"]) == 0
     assert "2 stored, 0 unchanged" in capsys.readouterr().out
     assert main([str(customers), "--kind", "customer"]) == 0
     assert "0 stored, 2 unchanged" in capsys.readouterr().out
 
 
-async def test_what_was_stored_directly_is_what_the_service_reads(customers: Path):
+async def test_what_was_stored_directly_is_what_the_service_reads(customers: Path) -> None:
     assert await asyncio.to_thread(main, [str(customers), "--kind", "customer"]) == 0
     texts = await stored(database_url=f"sqlite:///{customers.parent / 'data' / 'service.db'}")
     assert texts == [
         ACME,
-        "Company Globex operates in the Energy industry. The assigned account manager is Bob Stone.",
+        "Company Globex operates in the Energy industry. "
+        "The assigned account manager is Bob Stone.",
     ]
 
 
-async def test_a_file_goes_through_a_running_service_and_is_found(customers: Path):
+async def test_a_file_goes_through_a_running_service_and_is_found(customers: Path) -> None:
     async with listening(embedding_model="local") as (client, _):
         url = str(client.base_url)
         assert await asyncio.to_thread(main, [str(customers), "--to", url]) == 0
@@ -64,7 +66,7 @@ async def test_a_file_goes_through_a_running_service_and_is_found(customers: Pat
 
 def test_a_wrong_setting_or_tenant_is_said_and_fails(
     customers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+) -> None:
     assert main([str(customers), "--tenant", "no such name"]) == 1
     monkeypatch.setenv("MEMORY_TOP_K", "many")
     assert main([str(customers)]) == 1

@@ -40,7 +40,7 @@ async def noted(database: Database) -> list[str]:
     return list(await database.read(lambda c: c.execute(names).scalars().all()))
 
 
-async def test_a_job_is_put_once_by_kind_and_key(database: Database, queue: Jobs):
+async def test_a_job_is_put_once_by_kind_and_key(database: Database, queue: Jobs) -> None:
     assert await put(database)
     assert not await put(database)
     assert await queue.claim(["work"]) is not None
@@ -48,7 +48,9 @@ async def test_a_job_is_put_once_by_kind_and_key(database: Database, queue: Jobs
     assert not await put(database)
 
 
-async def test_workers_share_the_jobs_and_none_is_done_twice(database: Database, queue: Jobs):
+async def test_workers_share_the_jobs_and_none_is_done_twice(
+    database: Database, queue: Jobs
+) -> None:
     for n in range(20):
         await put(database, f"k{n:02}")
     done: list[str] = []
@@ -64,7 +66,7 @@ async def test_workers_share_the_jobs_and_none_is_done_twice(database: Database,
 
 async def test_a_lease_that_ran_out_is_taken_over_and_the_first_commits_nothing(
     database: Database, queue: Jobs
-):
+) -> None:
     await put(database)
     first = await Jobs(database, lease_seconds=0.05).claim(["work"])
     assert first is not None
@@ -84,7 +86,7 @@ async def test_a_lease_that_ran_out_is_taken_over_and_the_first_commits_nothing(
     assert await noted(database) == ["fresh"]
 
 
-async def test_a_result_that_fails_leaves_the_job_undone(database: Database, queue: Jobs):
+async def test_a_result_that_fails_leaves_the_job_undone(database: Database, queue: Jobs) -> None:
     await put(database)
     claim = await queue.claim(["work"])
     assert claim is not None
@@ -99,7 +101,7 @@ async def test_a_result_that_fails_leaves_the_job_undone(database: Database, que
     assert await queue.state("default", "work", "k") == ("running", None)
 
 
-async def test_a_failed_job_waits_and_shows_its_reason(database: Database, queue: Jobs):
+async def test_a_failed_job_waits_and_shows_its_reason(database: Database, queue: Jobs) -> None:
     await put(database)
     claim = await queue.claim(["work"])
     assert claim is not None
@@ -114,13 +116,13 @@ async def test_a_failed_job_waits_and_shows_its_reason(database: Database, queue
     assert await queue.pending() == {}
 
 
-async def test_a_delayed_job_is_left_to_its_caller(database: Database, queue: Jobs):
+async def test_a_delayed_job_is_left_to_its_caller(database: Database, queue: Jobs) -> None:
     await put(database, delay_seconds=60)
     assert await queue.claim(["work"]) is None
     assert await queue.claim_key("default", "work", "k") is not None
 
 
-async def test_a_cancelled_job_can_not_be_finished(database: Database, queue: Jobs):
+async def test_a_cancelled_job_can_not_be_finished(database: Database, queue: Jobs) -> None:
     await put(database)
     claim = await queue.claim(["work"])
     assert claim is not None
@@ -130,7 +132,9 @@ async def test_a_cancelled_job_can_not_be_finished(database: Database, queue: Jo
     assert await put(database)  # and its key is free again
 
 
-async def test_jobs_that_are_done_are_forgotten_after_a_while(database: Database, queue: Jobs):
+async def test_jobs_that_are_done_are_forgotten_after_a_while(
+    database: Database, queue: Jobs
+) -> None:
     await put(database)
     await put(database, "waiting")
     claim = await queue.claim_key("default", "work", "k")
@@ -170,7 +174,7 @@ def worker(queue: Jobs, handler: Any) -> Worker:
 )
 async def test_a_worker_puts_back_what_failed_with_a_reason(
     database: Database, queue: Jobs, failure: Exception, reason: str
-):
+) -> None:
     await put(database)
     handler = Handler(queue, failure)
     assert await worker(queue, handler).drain() == 1
@@ -179,7 +183,7 @@ async def test_a_worker_puts_back_what_failed_with_a_reason(
     assert await queue.state("default", "work", "k") == ("done", None)
 
 
-async def test_a_worker_does_all_that_is_due(database: Database, queue: Jobs):
+async def test_a_worker_does_all_that_is_due(database: Database, queue: Jobs) -> None:
     for n in range(3):
         await put(database, f"k{n}")
     handler = Handler(queue)
@@ -187,7 +191,9 @@ async def test_a_worker_does_all_that_is_due(database: Database, queue: Jobs):
     assert handler.seen == ["k0", "k1", "k2"]
 
 
-async def test_running_a_named_job_waits_for_whoever_is_at_it(database: Database, queue: Jobs):
+async def test_running_a_named_job_waits_for_whoever_is_at_it(
+    database: Database, queue: Jobs
+) -> None:
     await put(database)
     release = asyncio.Event()
 
@@ -207,7 +213,7 @@ async def test_running_a_named_job_waits_for_whoever_is_at_it(database: Database
     assert not await both.run_key("default", "work", "unknown")
 
 
-async def test_a_long_job_keeps_its_lease(database: Database):
+async def test_a_long_job_keeps_its_lease(database: Database) -> None:
     short = Jobs(database, lease_seconds=0.3)
     await put(database)
 
@@ -222,7 +228,7 @@ async def test_a_long_job_keeps_its_lease(database: Database):
     assert await noted(database) == ["done"]
 
 
-async def test_a_worker_that_is_stopped_gives_its_job_back(database: Database, queue: Jobs):
+async def test_a_worker_that_is_stopped_gives_its_job_back(database: Database, queue: Jobs) -> None:
     await put(database)
 
     async def endless(_: Claim) -> None:
@@ -236,7 +242,7 @@ async def test_a_worker_that_is_stopped_gives_its_job_back(database: Database, q
     assert await queue.state("default", "work", "k") == ("due", "the service was stopped")
 
 
-async def test_a_job_that_is_cancelled_in_mid_work_is_stopped(database: Database):
+async def test_a_job_that_is_cancelled_in_mid_work_is_stopped(database: Database) -> None:
     short = Jobs(database, lease_seconds=0.15)
     await put(database)
     stopped = asyncio.Event()
@@ -254,7 +260,7 @@ async def test_a_job_that_is_cancelled_in_mid_work_is_stopped(database: Database
     assert stopped.is_set()
 
 
-async def test_a_woken_worker_does_not_wait_for_its_poll(database: Database, queue: Jobs):
+async def test_a_woken_worker_does_not_wait_for_its_poll(database: Database, queue: Jobs) -> None:
     handler = Handler(queue)
     awake = worker(queue, handler)
     waiting = asyncio.create_task(awake.work(poll_seconds=3600))

@@ -60,7 +60,9 @@ async def texts(store: SessionStore, session_id: str = "s") -> list[str]:
     return [message.content for message in found]
 
 
-async def test_a_turn_is_a_message_and_its_reply_with_neighbouring_numbers(store: SessionStore):
+async def test_a_turn_is_a_message_and_its_reply_with_neighbouring_numbers(
+    store: SessionStore,
+) -> None:
     first = await store.begin_turn(new("one"), now=NOON)
     second = await store.begin_turn(new("two"), now=NOON)
     await end(store, second)
@@ -70,14 +72,14 @@ async def test_a_turn_is_a_message_and_its_reply_with_neighbouring_numbers(store
     assert await texts(store) == ["one", "reply to one", "two", "reply to two"]
 
 
-async def test_a_message_is_stored_before_anyone_answers(store: SessionStore):
+async def test_a_message_is_stored_before_anyone_answers(store: SessionStore) -> None:
     turn = await store.begin_turn(new("keep me"), now=NOON)
     question, reply = await store.messages_after("default", "s", 0, limit=10)
     assert (question.content, question.status) == ("keep me", "complete")
     assert (reply.content, reply.status, reply.id) == ("", "pending", turn.reply.id)
 
 
-async def test_forty_messages_at_once_get_numbers_without_a_gap(store: SessionStore):
+async def test_forty_messages_at_once_get_numbers_without_a_gap(store: SessionStore) -> None:
     turns = await asyncio.gather(
         *(store.begin_turn(new(f"m{n}", holder=f"run-{n}"), now=NOON) for n in range(40))
     )
@@ -85,7 +87,7 @@ async def test_forty_messages_at_once_get_numbers_without_a_gap(store: SessionSt
     assert all(turn.reply.seq == turn.question.seq + 1 for turn in turns)
 
 
-async def test_a_session_of_someone_else_is_not_found_and_unchanged(store: SessionStore):
+async def test_a_session_of_someone_else_is_not_found_and_unchanged(store: SessionStore) -> None:
     await end(store, await store.begin_turn(new("mine"), now=NOON))
     with pytest.raises(NotFound):
         await store.begin_turn(new("theirs", user_id="bo"), now=NOON)
@@ -94,14 +96,14 @@ async def test_a_session_of_someone_else_is_not_found_and_unchanged(store: Sessi
     assert await texts(store) == ["mine", "reply to mine"]
 
 
-async def test_the_same_session_id_in_two_tenants_is_two_sessions(store: SessionStore):
+async def test_the_same_session_id_in_two_tenants_is_two_sessions(store: SessionStore) -> None:
     await end(store, await store.begin_turn(new("ours"), now=NOON))
     other = await store.begin_turn(new("theirs", tenant_id="acme", user_id="bo"), now=NOON)
     assert other.question.seq == 1
     assert await texts(store) == ["ours", "reply to ours"]
 
 
-async def test_a_repeated_client_message_id_gives_the_stored_reply(store: SessionStore):
+async def test_a_repeated_client_message_id_gives_the_stored_reply(store: SessionStore) -> None:
     first = await store.begin_turn(new("once", client_message_id="c1"), now=NOON)
     await end(store, first)
     again = await store.begin_turn(new("once", client_message_id="c1", holder="run-2"), now=NOON)
@@ -112,14 +114,14 @@ async def test_a_repeated_client_message_id_gives_the_stored_reply(store: Sessio
 
 async def test_a_repeat_of_a_message_that_is_being_answered_does_not_answer_it_too(
     store: SessionStore,
-):
+) -> None:
     await store.begin_turn(new("once", client_message_id="c1"), now=NOON)
     again = await store.begin_turn(new("once", client_message_id="c1", holder="run-2"), now=NOON)
     assert not again.mine
     assert again.reply.status == "pending"
 
 
-async def test_a_repeat_takes_over_from_a_run_that_died(short_lived: SessionStore):
+async def test_a_repeat_takes_over_from_a_run_that_died(short_lived: SessionStore) -> None:
     first = await short_lived.begin_turn(new("once", client_message_id="c1"), now=NOON)
     await asyncio.sleep(0.1)
     again = await short_lived.begin_turn(
@@ -132,13 +134,13 @@ async def test_a_repeat_takes_over_from_a_run_that_died(short_lived: SessionStor
     assert await texts(short_lived) == ["once", "reply to once"]
 
 
-async def test_the_same_id_with_another_text_is_a_conflict(store: SessionStore):
+async def test_the_same_id_with_another_text_is_a_conflict(store: SessionStore) -> None:
     await store.begin_turn(new("once", client_message_id="c1"), now=NOON)
     with pytest.raises(Conflict):
         await store.begin_turn(new("twice", client_message_id="c1"), now=NOON)
 
 
-async def test_the_same_text_after_a_failed_turn_is_that_turn_again(store: SessionStore):
+async def test_the_same_text_after_a_failed_turn_is_that_turn_again(store: SessionStore) -> None:
     first = await store.begin_turn(new("try"), now=NOON)
     await end(store, first, status="failed", content="", error={"code": "x", "message": "y"})
     again = await store.begin_turn(new("try", holder="run-2"), now=NOON)
@@ -148,13 +150,13 @@ async def test_the_same_text_after_a_failed_turn_is_that_turn_again(store: Sessi
     assert await texts(store) == ["try", "reply to try"]
 
 
-async def test_the_same_text_after_an_answered_turn_is_a_new_turn(store: SessionStore):
+async def test_the_same_text_after_an_answered_turn_is_a_new_turn(store: SessionStore) -> None:
     await end(store, await store.begin_turn(new("yes"), now=NOON))
     again = await store.begin_turn(new("yes"), now=NOON)
     assert again.question.seq == 3
 
 
-async def test_a_turn_is_next_once_the_earlier_ones_have_ended(store: SessionStore):
+async def test_a_turn_is_next_once_the_earlier_ones_have_ended(store: SessionStore) -> None:
     first = await store.begin_turn(new("one"), now=NOON)
     second = await store.begin_turn(new("two"), now=NOON)
     assert await store.is_next(first)
@@ -163,7 +165,7 @@ async def test_a_turn_is_next_once_the_earlier_ones_have_ended(store: SessionSto
     assert await store.is_next(second)
 
 
-async def test_a_dead_run_does_not_hold_up_the_session(short_lived: SessionStore):
+async def test_a_dead_run_does_not_hold_up_the_session(short_lived: SessionStore) -> None:
     await short_lived.begin_turn(new("one"), now=NOON)
     second = await short_lived.begin_turn(new("two", holder="run-2"), now=NOON)
     await asyncio.sleep(0.1)
@@ -178,7 +180,7 @@ async def test_a_dead_run_does_not_hold_up_the_session(short_lived: SessionStore
     ]
 
 
-async def test_only_the_holder_renews(store: SessionStore):
+async def test_only_the_holder_renews(store: SessionStore) -> None:
     turn = await store.begin_turn(new(), now=NOON)
     assert await store.renew(turn, "run-1")
     assert not await store.renew(turn, "run-2")
@@ -186,7 +188,9 @@ async def test_only_the_holder_renews(store: SessionStore):
     assert not await store.renew(turn, "run-1")
 
 
-async def test_history_ends_before_the_question_and_leaves_out_the_unsaid(store: SessionStore):
+async def test_history_ends_before_the_question_and_leaves_out_the_unsaid(
+    store: SessionStore,
+) -> None:
     await end(store, await store.begin_turn(new("one"), now=NOON))
     failed = await store.begin_turn(new("two"), now=NOON)
     await end(store, failed, status="failed", content="")
@@ -197,14 +201,14 @@ async def test_history_ends_before_the_question_and_leaves_out_the_unsaid(store:
     assert [message.content for message in last] == ["two"]
 
 
-async def test_messages_come_by_page(store: SessionStore):
+async def test_messages_come_by_page(store: SessionStore) -> None:
     for n in range(3):
         await end(store, await store.begin_turn(new(f"m{n}"), now=NOON))
     page = await store.messages_after("default", "s", 2, limit=3)
     assert [message.seq for message in page] == [3, 4, 5]
 
 
-async def test_sessions_are_listed_latest_first_by_page_and_by_user(store: SessionStore):
+async def test_sessions_are_listed_latest_first_by_page_and_by_user(store: SessionStore) -> None:
     for n in range(5):
         moment = NOON + timedelta(minutes=n)
         user = "ada" if n % 2 == 0 else "bo"
@@ -217,7 +221,7 @@ async def test_sessions_are_listed_latest_first_by_page_and_by_user(store: Sessi
     assert [s.session_id for s in mine] == ["s3", "s1"]
 
 
-async def test_a_reply_is_found_with_the_user_it_belongs_to(store: SessionStore):
+async def test_a_reply_is_found_with_the_user_it_belongs_to(store: SessionStore) -> None:
     turn = await store.begin_turn(new(), now=NOON)
     await end(store, turn)
     message, user = await store.message("default", turn.reply.id)
@@ -228,7 +232,7 @@ async def test_a_reply_is_found_with_the_user_it_belongs_to(store: SessionStore)
 
 async def test_quiet_sessions_are_the_open_ones_without_a_message_since(
     store: SessionStore, database: Database
-):
+) -> None:
     for name, moment in (("old", NOON), ("new", NOON + timedelta(hours=1))):
         await end(store, await store.begin_turn(new(session_id=name), now=moment), now=moment)
     await database.write(
@@ -250,7 +254,9 @@ async def test_quiet_sessions_are_the_open_ones_without_a_message_since(
     assert [session.session_id for session in quiet] == ["old"]
 
 
-async def test_a_message_opens_a_closed_session_again(store: SessionStore, database: Database):
+async def test_a_message_opens_a_closed_session_again(
+    store: SessionStore, database: Database
+) -> None:
     await end(store, await store.begin_turn(new("before"), now=NOON))
     await database.write(
         lambda c: c.execute(sessions.update().values(state="closed", closed_at=NOON))
@@ -262,7 +268,7 @@ async def test_a_message_opens_a_closed_session_again(store: SessionStore, datab
 
 async def test_deleting_removes_messages_and_jobs_and_leaves_the_others(
     store: SessionStore, database: Database
-):
+) -> None:
     turn = await store.begin_turn(new("gone"), now=NOON)
     await end(store, await store.begin_turn(new("kept", session_id="other"), now=NOON))
     key, messages = await store.delete("default", "s", now=NOON)
@@ -277,14 +283,14 @@ async def test_deleting_removes_messages_and_jobs_and_leaves_the_others(
         await store.delete("default", "s", now=NOON)
 
 
-async def test_counts_are_by_tenant(store: SessionStore):
+async def test_counts_are_by_tenant(store: SessionStore) -> None:
     await end(store, await store.begin_turn(new(), now=NOON))
     await store.begin_turn(new(session_id="t"), now=NOON)
     await store.begin_turn(new(tenant_id="acme"), now=NOON)
     assert await store.counts("default") == {"open": 2, "closed": 0, "messages": 3}
 
 
-async def test_the_lapsed_runs_of_all_sessions_are_ended(short_lived: SessionStore):
+async def test_the_lapsed_runs_of_all_sessions_are_ended(short_lived: SessionStore) -> None:
     await short_lived.begin_turn(new(), now=NOON)
     await short_lived.begin_turn(new(session_id="t"), now=NOON)
     await asyncio.sleep(0.1)
