@@ -25,6 +25,12 @@ DEFAULT_TENANT = "default"
 LOCAL_USER = "default"  # whose memory it is when a lone developer names nobody
 _TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
 
+_VALID = sa.select(api_keys.c.tenant_id, api_keys.c.user_id, api_keys.c.role).where(
+    api_keys.c.revoked_at.is_(None)
+)
+_PRESENTED = _VALID.where(api_keys.c.hash == sa.bindparam("presented"))
+_ANY_KEY = _VALID.limit(1)
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:

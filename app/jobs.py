@@ -344,7 +344,7 @@ def _pending(connection: Connection) -> dict[str, dict[str, Any]]:
             sa.func.sum(sa.case((failed, 1), else_=0)),
             sa.func.max(jobs.c.last_error),
         )
-        .where(jobs.c.state != "done")
+        .where(jobs.c.state.in_(["due", "running"]))
         .group_by(jobs.c.kind)
     )
     return {

@@ -12,8 +12,11 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from app.db import Connection, Database
+from app.db.insert import insert_new
 from app.db.tables import documents, episodes, facts_of_store
 from app.errors import Misconfigured
+
+_THIS = facts_of_store.c.name == "stamp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +47,28 @@ async def set_stamp(database: Database, stamp: Stamp) -> None:
 
 
 def _check(connection: Connection, wanted: Stamp) -> Stamp:
-    row = connection.execute(
-        sa.select(facts_of_store.c.value).where(facts_of_store.c.name == "stamp")
-    ).scalar()
-    found = Stamp(**row) if row is not None else None
-    if found == wanted:
+    """Return the stamp that is on the store now; replicas that open it at once take turns."""
+    if _write_first(connection, wanted):
         return wanted
+    row = connection.execute(
+        sa.select(facts_of_store.c.value).where(_THIS).with_for_update()
+    ).scalar_one()
+    found = Stamp(**row)
     holds_something = (
         connection.execute(sa.select(documents.c.tenant_id).limit(1)).first()
         or connection.execute(sa.select(episodes.c.tenant_id).limit(1)).first()
     )
-    if found is not None and holds_something:
+    if found == wanted or holds_something:
         return found
     _write(connection, wanted)
     return wanted
 
 
 def _write(connection: Connection, stamp: Stamp) -> None:
-    connection.execute(facts_of_store.delete().where(facts_of_store.c.name == "stamp"))
-    connection.execute(facts_of_store.insert().values(name="stamp", value=asdict(stamp)))
+    if not _write_first(connection, stamp):
+        connection.execute(facts_of_store.update().where(_THIS).values(value=asdict(stamp)))
+
+
+def _write_first(connection: Connection, stamp: Stamp) -> bool:
+    row = {"name": "stamp", "value": asdict(stamp)}
+    return insert_new(connection, facts_of_store, row, key=["name"])

@@ -99,8 +99,12 @@ class Replica:
 
     async def close(self) -> None:
         """Leave no process behind, not even one that was just being started."""
-        if self._starting is not None and (process := await self._starting).process.poll() is None:
-            process.kill()
+        if self._starting is None:
+            return
+        with contextlib.suppress(RuntimeError):  # one that did not start has been reported
+            process = await self._starting
+            if process.process.poll() is None:
+                process.kill()
 
 
 async def talk(replica: Replica, conversations: list[Conversation], chance: random.Random) -> None:
@@ -279,9 +283,9 @@ async def killed_and_checked(folder: Path, database_url: str, *, kills: int) -> 
     await check_vectors(database_url)
 
 
-async def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path: Path):
+async def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     await killed_and_checked(tmp_path, f"sqlite:///{tmp_path / 'service.db'}", kills=20)
 
 
-async def test_kills_lose_nothing_on_postgres(tmp_path: Path, postgres_database: str):
+async def test_kills_lose_nothing_on_postgres(tmp_path: Path, postgres_database: str) -> None:
     await killed_and_checked(tmp_path, postgres_database, kills=6)

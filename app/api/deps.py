@@ -67,7 +67,7 @@ Id = Annotated[
 ]
 
 
-def get_runtime(request: Request) -> Runtime:
+async def get_runtime(request: Request) -> Runtime:  # async: a plain one costs a thread
     return cast(Runtime, request.app.state.runtime)
 
 

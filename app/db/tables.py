@@ -97,6 +97,14 @@ sessions = sa.Table(
     sa.Index("sessions_of_user", "tenant_id", "user_id", "last_message_at"),
     sa.Index("sessions_gone_quiet", "state", "last_message_at"),
 )
+sa.Index(
+    "sessions_not_covered",  # few at any time, however many sessions a user has
+    sessions.c.tenant_id,
+    sessions.c.user_id,
+    sessions.c.last_message_at,
+    sqlite_where=sessions.c.last_seq > sessions.c.covered_seq,
+    postgresql_where=sessions.c.last_seq > sessions.c.covered_seq,
+)
 
 messages = sa.Table(
     "messages",

@@ -21,14 +21,16 @@ import sqlalchemy as sa
 from app import jobs
 from app.db import Connection, Database
 from app.db.tables import documents
+from app.errors import AppError, Conflict
 from app.index.base import Filter, Index, Metadata, Values, Vector, namespace, vector_id
 from app.index.rows import check_vector
-from app.jobs import Claim, Handler, Jobs, Postpone
+from app.jobs import Claim, Handler, Jobs
 from app.llm.base import Embedder
 from ingest.document import Document, chunks
 
 PUSHES = 5
-AT_ONCE = 200  # documents embedded and pushed together
+AT_ONCE = 200  # documents read and settled together
+VECTORS_AT_ONCE = 500  # embedded and pushed together, within the lease of a job
 OURS = frozenset({"tenant_id", "text", "source", "doc_type", "document_id", "chunk"})
 
 
@@ -233,7 +235,8 @@ class Documents:
         try:
             await self._sync(claim)
         except Exception as error:
-            await self._queue.fail(claim, str(error))
+            reason = error.message if isinstance(error, AppError) else type(error).__name__
+            await self._queue.fail(claim, reason)
             raise
 
     async def _sync(self, claim: Claim) -> None:
@@ -242,12 +245,16 @@ class Documents:
         ids = list(stale)
         for start in range(0, len(ids), AT_ONCE):
             part = {i: stale[i] for i in ids[start : start + AT_ONCE]}
-            await self._push(claim.tenant_id, part)
-            await self._queue.extend(claim)
+            await self._push(claim.tenant_id, part, claim)
         await self._queue.finish(claim, lambda _: None)
 
-    async def _push(self, tenant_id: str, stale: dict[str, int]) -> None:
-        """`stale`: document id -> chunks that the index may hold although no row says so."""
+    async def _push(
+        self, tenant_id: str, stale: dict[str, int], claim: Claim | None = None
+    ) -> None:
+        """Bring documents to the index; a `claim` is kept alive meanwhile.
+
+        stale: document id -> chunks that the index may hold although no row says so.
+        """
         where = namespace("documents", tenant_id)
         left = dict(stale)
         for earlier in range(PUSHES):
@@ -264,18 +271,21 @@ class Documents:
                 if row is not None and (earlier or row.indexed_version < row.version):
                     fresh += _chunk_rows(tenant_id, row, texts)
                 pushed[document_id] = _Pushed(_state(row), len(texts))
-            if fresh:
-                values = await self._embedder.embed([str(m["text"]) for _, m in fresh])
+            for start in range(0, len(fresh), VECTORS_AT_ONCE):
+                part = fresh[start : start + VECTORS_AT_ONCE]
+                values = await self._embedder.embed([str(m["text"]) for _, m in part])
                 await self._index.upsert(
-                    where, [Vector(i, v, m) for (i, m), v in zip(fresh, values, strict=True)]
+                    where, [Vector(i, v, m) for (i, m), v in zip(part, values, strict=True)]
                 )
+                if claim is not None:
+                    await self._queue.extend(claim)
             if surplus:
                 await self._index.delete(where, surplus)
             moved = await self._database.write(partial(_settle, tenant_id, pushed))
             if not moved:
                 return
             left = {i: max(left[i], pushed[i].chunk_count) for i in moved}
-        raise Postpone("the documents keep changing")
+        raise Conflict("the documents keep changing; what they end as is indexed later")
 
     async def _rows(self, tenant_id: str, ids: Sequence[str]) -> dict[str, Any]:
         statement = sa.select(documents).where(

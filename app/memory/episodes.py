@@ -32,6 +32,11 @@ PAGE = 500
 PUSHES = 5
 MAX_SENTENCES = 32
 
+_BY_SESSION = sa.select(episodes).where(
+    episodes.c.tenant_id == sa.bindparam("tenant"),
+    episodes.c.session_id.in_(sa.bindparam("session_ids", expanding=True)),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:
@@ -106,10 +111,8 @@ class Episodes:
 
     async def load(self, tenant_id: str, session_ids: Sequence[str]) -> dict[str, Episode]:
         """Return the episodes that exist, by session id."""
-        statement = sa.select(episodes).where(
-            episodes.c.tenant_id == tenant_id, episodes.c.session_id.in_(list(session_ids))
-        )
-        rows = await self._database.read(lambda c: c.execute(statement).all())
+        which = {"tenant": tenant_id, "session_ids": list(session_ids)}
+        rows = await self._database.read(lambda c: c.execute(_BY_SESSION, which).all())
         return {row.session_id: _episode(row) for row in rows}
 
     async def of_user(self, tenant_id: str, user_id: str, *, limit: int) -> list[Episode]:
@@ -391,5 +394,5 @@ def _settled(
     return connection.execute(indexed).rowcount == 1
 
 
-def _episode(row: sa.Row[*tuple[Any, ...]]) -> Episode:
-    return Episode(**row._mapping)
+def _episode(row: Any) -> Episode:
+    return Episode(*row)  # its fields stand in the order of the columns

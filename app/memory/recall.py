@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
@@ -26,11 +27,39 @@ from app.llm.sentences import terms
 from app.memory.episodes import Episode, Episodes
 from app.memory.grounding import sentences
 
-ROWS_PER_MEMORY = 8  # asked for: several vectors may be one session's, or of a row that is gone
+ROWS_PER_MEMORY = 3  # asked for: several vectors may be one session's, or of a row that is gone
 MESSAGE = "#m"
 RECENT = 20  # messages that no summary covers yet, the latest first
 
 _SAID = (messages.c.session_id, messages.c.seq, messages.c.content, messages.c.created_at)
+
+# The sessions first, and limited: else SQLite may begin with all messages of the tenant.
+_OPEN = (
+    sa.select(sessions.c.tenant_id, sessions.c.session_id, sessions.c.covered_seq)
+    .where(
+        sessions.c.tenant_id == sa.bindparam("tenant"),
+        sessions.c.user_id == sa.bindparam("user"),
+        sessions.c.session_id != sa.bindparam("left_out"),
+        sessions.c.last_seq > sessions.c.covered_seq,
+    )
+    .order_by(sessions.c.last_message_at.desc())
+    .limit(RECENT)
+    .subquery()
+)
+_NOT_COVERED = (
+    sa.select(*_SAID)
+    .join(
+        _OPEN,
+        sa.and_(
+            messages.c.tenant_id == _OPEN.c.tenant_id,
+            messages.c.session_id == _OPEN.c.session_id,
+            messages.c.seq > _OPEN.c.covered_seq,
+        ),
+    )
+    .where(messages.c.role == "user", messages.c.memory == "on")
+    .order_by(messages.c.created_at.desc(), messages.c.seq.desc())
+    .limit(RECENT)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +129,9 @@ class Recall:
         )
         ranked = sorted([*found, *recent], key=lambda memory: (-memory.score, memory.id))
         asked = frozenset(terms(words))
-        passed = [m for m in ranked if m.score >= gate or _names_it(asked, m.text)]
+        passed = (m for m in ranked if m.score >= gate or _names_it(asked, m.text))
         below = [memory.score for memory in ranked if memory.score < gate]
-        return Recalled(tuple(passed[:top_k]), gate, max(below, default=None))
+        return Recalled(tuple(islice(passed, top_k)), gate, max(below, default=None))
 
     async def load(self, tenant_id: str, scores: dict[str, float]) -> list[Memory]:
         """Return what is still there among memory ids, with the scores given."""
@@ -155,30 +184,14 @@ class Recall:
         self, tenant_id: str, user_id: str, question: Values, leave_out_session: str | None
     ) -> list[Memory]:
         """Score the user's latest messages in other sessions that no episode covers yet."""
-        statement = (
-            sa.select(*_SAID)
-            .join(
-                sessions,
-                sa.and_(
-                    sessions.c.tenant_id == messages.c.tenant_id,
-                    sessions.c.session_id == messages.c.session_id,
-                ),
-            )
-            .where(
-                sessions.c.tenant_id == tenant_id,
-                sessions.c.user_id == user_id,
-                sessions.c.session_id != (leave_out_session or ""),
-                sessions.c.last_seq > sessions.c.covered_seq,
-                messages.c.seq > sessions.c.covered_seq,
-                messages.c.role == "user",
-                messages.c.memory == "on",
-            )
-            .order_by(messages.c.created_at.desc(), messages.c.seq.desc())
-            .limit(RECENT)
-        )
+        whose = {
+            "tenant": tenant_id,
+            "user": user_id,
+            "left_out": leave_out_session or "",
+        }
         rows = [
             row
-            for row in await self._database.read(lambda c: c.execute(statement).all())
+            for row in await self._database.read(lambda c: c.execute(_NOT_COVERED, whose).all())
             if not _only_asks(row.content)
         ]
         if not rows:

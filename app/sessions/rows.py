@@ -27,6 +27,14 @@ SESSION = (
 )
 
 
+# Built once: SQLAlchemy takes longer to build a statement than SQLite to answer it.
+SELECT_SESSION = sa.select(*SESSION).where(
+    sessions.c.tenant_id == sa.bindparam("tenant"),
+    sessions.c.session_id == sa.bindparam("session"),
+)
+_LOCK_SESSION = SELECT_SESSION.with_for_update()
+
+
 def of_session(table: sa.Table, tenant_id: str, session_id: str) -> sa.ColumnElement[bool]:
     """Return the condition that a row belongs to a session."""
     return sa.and_(table.c.tenant_id == tenant_id, table.c.session_id == session_id)
@@ -34,14 +42,13 @@ def of_session(table: sa.Table, tenant_id: str, session_id: str) -> sa.ColumnEle
 
 def lock_session(connection: Connection, tenant_id: str, session_id: str) -> Session | None:
     """Return a session and keep others from changing it until the transaction ends."""
-    row = connection.execute(
-        sa.select(*SESSION).where(of_session(sessions, tenant_id, session_id)).with_for_update()
-    ).first()
+    row = connection.execute(_LOCK_SESSION, {"tenant": tenant_id, "session": session_id}).first()
     return None if row is None else as_session(row)
 
 
-def as_session(row: sa.Row[*tuple[Any, ...]]) -> Session:
-    return Session(**row._mapping)
+def as_session(row: Any) -> Session:
+    """Return a row of the columns `SESSION` as a session."""
+    return Session(*row)
 
 
 def put_sync(connection: Connection, tenant_id: str, session_id: str, *, now: datetime) -> str:

@@ -13,10 +13,17 @@ import sqlalchemy as sa
 from app import jobs
 from app.db import Connection, Database, db_now
 from app.db.insert import insert_new
-from app.db.tables import after, messages, sessions
+from app.db.tables import Instant, after, messages, sessions
 from app.errors import Conflict, NotFound
 from app.sessions.base import Message, NewTurn, Session, Status, Turn
-from app.sessions.rows import SESSION, as_session, lock_session, of_session, put_sync
+from app.sessions.rows import (
+    SELECT_SESSION,
+    SESSION,
+    as_session,
+    lock_session,
+    of_session,
+    put_sync,
+)
 
 _MESSAGE = (
     messages.c.id,
@@ -34,6 +41,85 @@ _MESSAGE = (
 )
 
 
+def _ending_lapsed(which: sa.ColumnElement[bool]) -> sa.Update:
+    return (
+        messages.update()
+        .where(which, messages.c.lease_until < db_now())
+        .values(
+            status="interrupted",
+            holder=None,
+            lease_until=None,
+            error={"code": "interrupted", "message": "the process that answered was stopped"},
+        )
+    )
+
+
+_THIS_SESSION = sa.and_(
+    messages.c.tenant_id == sa.bindparam("tenant"), messages.c.session_id == sa.bindparam("session")
+)
+_EARLIER_PENDING = sa.and_(
+    _THIS_SESSION, messages.c.seq < sa.bindparam("before"), messages.c.status == "pending"
+)
+_HELD = sa.and_(
+    messages.c.id == sa.bindparam("reply"),
+    messages.c.tenant_id == sa.bindparam("tenant"),
+    messages.c.status == "pending",
+    messages.c.holder == sa.bindparam("by"),
+)
+_LEASE_END = sa.type_coerce(db_now() + sa.bindparam("lease", type_=sa.BigInteger), Instant)
+
+# Built once: SQLAlchemy takes longer to build a statement than SQLite to answer it.
+_COUNT_EARLIER = sa.select(
+    sa.func.count(),
+    sa.func.coalesce(sa.func.sum(sa.case((messages.c.lease_until < db_now(), 1), else_=0)), 0),
+).where(_EARLIER_PENDING)
+_END_EARLIER = _ending_lapsed(_EARLIER_PENDING)
+_END_ALL = _ending_lapsed(messages.c.status == "pending")
+_RENEW = messages.update().where(_HELD).values(lease_until=_LEASE_END)
+_END_TURN = (
+    messages.update()
+    .where(_HELD)
+    .values(
+        status=sa.bindparam("new_status"),
+        content=sa.bindparam("new_content"),
+        receipt=sa.bindparam("new_receipt"),
+        error=sa.bindparam("new_error"),
+        created_at=sa.bindparam("at"),
+        holder=None,
+        lease_until=None,
+    )
+)
+_HISTORY = (
+    sa.select(*_MESSAGE)
+    .where(_THIS_SESSION, messages.c.seq < sa.bindparam("before"), messages.c.content != "")
+    .order_by(messages.c.seq.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_AFTER = (
+    sa.select(*_MESSAGE)
+    .where(_THIS_SESSION, messages.c.seq > sa.bindparam("after"))
+    .order_by(messages.c.seq)
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_TOUCH = (
+    sessions.update()
+    .where(
+        sessions.c.tenant_id == sa.bindparam("tenant"),
+        sessions.c.session_id == sa.bindparam("session"),
+    )
+    .values(last_message_at=sa.bindparam("at"))
+)
+_GO_ON = _TOUCH.values(state="open", last_seq=sa.bindparam("new_last_seq"), closed_at=None)
+_BY_SEQ = sa.select(*_MESSAGE).where(_THIS_SESSION, messages.c.seq == sa.bindparam("number"))
+_BY_CLIENT_ID = sa.select(*_MESSAGE).where(
+    _THIS_SESSION, messages.c.client_message_id == sa.bindparam("client_id")
+)
+_INSERT_QUESTION = messages.insert().values(
+    {column.name: sa.bindparam(f"new_{column.name}") for column in _MESSAGE}
+)
+_INSERT_REPLY = _INSERT_QUESTION.values(holder=sa.bindparam("by"), lease_until=_LEASE_END)
+
+
 class SqlSessions:
     """A `SessionStore` in SQL. `lease_seconds`: how long a run may be silent before it is dead."""
 
@@ -45,31 +131,17 @@ class SqlSessions:
         return await self._database.write(lambda c: _begin(c, new, self._lease_seconds, now))
 
     async def is_next(self, turn: Turn) -> bool:
-        earlier = sa.and_(
-            of_session(messages, turn.reply.tenant_id, turn.reply.session_id),
-            messages.c.seq < turn.reply.seq,
-            messages.c.status == "pending",
+        earlier = {**_place(turn.reply), "before": turn.reply.seq}
+        pending, dead = await self._database.read(
+            lambda c: c.execute(_COUNT_EARLIER, earlier).one()
         )
-
-        def look(connection: Connection) -> tuple[int, int]:
-            lapsed = sa.case((messages.c.lease_until < db_now(), 1), else_=0)
-            pending, dead = connection.execute(
-                sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(lapsed), 0)).where(earlier)
-            ).one()
-            return int(pending), int(dead)
-
-        pending, dead = await self._database.read(look)
         if dead:
-            await self._database.write(lambda c: _end_lapsed(c, earlier))
-        return pending == dead
+            await self._database.write(lambda c: c.execute(_END_EARLIER, earlier))
+        return int(pending) == int(dead)
 
     async def renew(self, turn: Turn, holder: str) -> bool:
-        statement = (
-            messages.update()
-            .where(_held(turn, holder))
-            .values(lease_until=after(self._lease_seconds))
-        )
-        return await self._database.write(lambda c: c.execute(statement).rowcount == 1)
+        which = {**_held(turn, holder), "lease": _micros(self._lease_seconds)}
+        return await self._database.write(lambda c: c.execute(_RENEW, which).rowcount == 1)
 
     async def end_turn(
         self,
@@ -82,28 +154,22 @@ class SqlSessions:
         error: Mapping[str, Any] | None,
         now: datetime,
     ) -> Session | None:
+        ended = {
+            **_held(turn, holder),
+            "new_status": status,
+            "new_content": content,
+            "new_receipt": None if receipt is None else dict(receipt),
+            "new_error": None if error is None else dict(error),
+            "at": now,
+        }
+
         def end(connection: Connection) -> Session | None:
             session = lock_session(connection, turn.reply.tenant_id, turn.reply.session_id)
-            stored = connection.execute(
-                messages.update()
-                .where(_held(turn, holder))
-                .values(
-                    status=status,
-                    content=content,
-                    receipt=None if receipt is None else dict(receipt),
-                    error=None if error is None else dict(error),
-                    created_at=now,
-                    holder=None,
-                    lease_until=None,
-                )
-            )
+            stored = connection.execute(_END_TURN, ended)
             if session is None or stored.rowcount == 0:
                 return None
-            connection.execute(
-                sessions.update()
-                .where(of_session(sessions, session.tenant_id, session.session_id))
-                .values(last_message_at=max(now, session.last_message_at))
-            )
+            latest = max(now, session.last_message_at)
+            connection.execute(_TOUCH, {**_place(turn.reply), "at": latest})
             return session
 
         return await self._database.write(end)
@@ -122,22 +188,18 @@ class SqlSessions:
     async def history(
         self, tenant_id: str, session_id: str, *, before_seq: int, limit: int
     ) -> list[Message]:
-        statement = (
-            sa.select(*_MESSAGE)
-            .where(
-                of_session(messages, tenant_id, session_id),
-                messages.c.seq < before_seq,
-                messages.c.content != "",
-            )
-            .order_by(messages.c.seq.desc())
-            .limit(limit)
-        )
-        rows = await self._database.read(lambda c: c.execute(statement).all())
+        which = {
+            "tenant": tenant_id,
+            "session": session_id,
+            "before": before_seq,
+            "most": limit,
+        }
+        rows = await self._database.read(lambda c: c.execute(_HISTORY, which).all())
         return [Message(*row) for row in reversed(rows)]
 
     async def get(self, tenant_id: str, session_id: str, user_id: str | None) -> Session:
-        statement = sa.select(*SESSION).where(of_session(sessions, tenant_id, session_id))
-        row = await self._database.read(lambda c: c.execute(statement).first())
+        which = {"tenant": tenant_id, "session": session_id}
+        row = await self._database.read(lambda c: c.execute(SELECT_SESSION, which).first())
         if row is None or (user_id is not None and row.user_id != user_id):
             raise NotFound("there is no such session", param="session_id")
         return as_session(row)
@@ -159,13 +221,8 @@ class SqlSessions:
     async def messages_after(
         self, tenant_id: str, session_id: str, after_seq: int, *, limit: int
     ) -> list[Message]:
-        statement = (
-            sa.select(*_MESSAGE)
-            .where(of_session(messages, tenant_id, session_id), messages.c.seq > after_seq)
-            .order_by(messages.c.seq)
-            .limit(limit)
-        )
-        rows = await self._database.read(lambda c: c.execute(statement).all())
+        which = {"tenant": tenant_id, "session": session_id, "after": after_seq, "most": limit}
+        rows = await self._database.read(lambda c: c.execute(_AFTER, which).all())
         return [Message(*row) for row in rows]
 
     async def delete(self, tenant_id: str, session_id: str, *, now: datetime) -> tuple[str, int]:
@@ -192,8 +249,7 @@ class SqlSessions:
         return [as_session(row) for row in rows]
 
     async def end_lapsed(self) -> int:
-        everywhere = messages.c.status == "pending"
-        return await self._database.write(lambda c: _end_lapsed(c, everywhere))
+        return await self._database.write(lambda c: c.execute(_END_ALL).rowcount)
 
     async def counts(self, tenant_id: str) -> Mapping[str, int]:
         def count(connection: Connection) -> dict[str, int]:
@@ -217,26 +273,16 @@ class SqlSessions:
         return await self._database.read(count)
 
 
-def _held(turn: Turn, holder: str) -> sa.ColumnElement[bool]:
-    return sa.and_(
-        messages.c.id == turn.reply.id,
-        messages.c.tenant_id == turn.reply.tenant_id,
-        messages.c.status == "pending",
-        messages.c.holder == holder,
-    )
+def _place(message: Message) -> dict[str, str]:
+    return {"tenant": message.tenant_id, "session": message.session_id}
 
 
-def _end_lapsed(connection: Connection, which: sa.ColumnElement[bool]) -> int:
-    return connection.execute(
-        messages.update()
-        .where(which, messages.c.lease_until < db_now())
-        .values(
-            status="interrupted",
-            holder=None,
-            lease_until=None,
-            error={"code": "interrupted", "message": "the process that answered was stopped"},
-        )
-    ).rowcount
+def _held(turn: Turn, holder: str) -> dict[str, str]:
+    return {"reply": turn.reply.id, "tenant": turn.reply.tenant_id, "by": holder}
+
+
+def _micros(seconds: float) -> int:
+    return int(seconds * 1_000_000)
 
 
 def _begin(connection: Connection, new: NewTurn, lease_seconds: float, now: datetime) -> Turn:
@@ -251,39 +297,33 @@ def _begin(connection: Connection, new: NewTurn, lease_seconds: float, now: date
         last_message_at=max(now, session.last_message_at),
         closed_at=None,
     )
-    connection.execute(
-        sessions.update()
-        .where(of_session(sessions, session.tenant_id, session.session_id))
-        .values(
-            state="open",
-            last_seq=session.last_seq,
-            last_message_at=session.last_message_at,
-            closed_at=None,
-        )
-    )
+    here = {"tenant": session.tenant_id, "session": session.session_id}
+    moved = {"new_last_seq": session.last_seq, "at": session.last_message_at}
+    connection.execute(_GO_ON, here | moved)
     asked = _message(new, "user", session.last_seq - 1, now)
     reply = _message(new, "assistant", session.last_seq, now)
-    connection.execute(messages.insert().values(**_row(asked)))
-    connection.execute(
-        messages.insert().values(**_row(reply), holder=new.holder, lease_until=after(lease_seconds))
-    )
+    connection.execute(_INSERT_QUESTION, _row(asked))
+    lease = {"by": new.holder, "lease": _micros(lease_seconds)}
+    connection.execute(_INSERT_REPLY, _row(reply) | lease)
     return Turn(session, asked, reply, mine=True)
 
 
 def _open(connection: Connection, new: NewTurn, now: datetime) -> Session:
-    row = {
-        "tenant_id": new.tenant_id,
-        "session_id": new.session_id,
-        "user_id": new.user_id,
-        "state": "open",
-        "last_seq": 0,
-        "covered_seq": 0,
-        "memory_revision": 0,
-        "created_at": now,
-        "last_message_at": now,
-    }
-    insert_new(connection, sessions, row, key=["tenant_id", "session_id"])
     session = lock_session(connection, new.tenant_id, new.session_id)
+    if session is None:
+        row = {
+            "tenant_id": new.tenant_id,
+            "session_id": new.session_id,
+            "user_id": new.user_id,
+            "state": "open",
+            "last_seq": 0,
+            "covered_seq": 0,
+            "memory_revision": 0,
+            "created_at": now,
+            "last_message_at": now,
+        }
+        insert_new(connection, sessions, row, key=["tenant_id", "session_id"])
+        session = lock_session(connection, new.tenant_id, new.session_id)
     if session is None or session.user_id != new.user_id:
         raise NotFound("there is no such session", param="session_id")
     return session
@@ -291,25 +331,20 @@ def _open(connection: Connection, new: NewTurn, now: datetime) -> Session:
 
 def _repeated(connection: Connection, new: NewTurn, session: Session) -> Message | None:
     """Return the stored message that `new` repeats, if it repeats one."""
-    here = of_session(messages, new.tenant_id, new.session_id)
+    here = {"tenant": new.tenant_id, "session": new.session_id}
     if new.client_message_id is not None:
-        row = connection.execute(
-            sa.select(*_MESSAGE).where(here, messages.c.client_message_id == new.client_message_id)
-        ).first()
+        same_id = {**here, "client_id": new.client_message_id}
+        row = connection.execute(_BY_CLIENT_ID, same_id).first()
         if row is not None and row.content != new.text:
             raise Conflict(
                 "this client_message_id came with another text before", param="client_message_id"
             )
         return None if row is None else Message(*row)
-    reply_status = sa.select(messages.c.status).where(here, messages.c.seq == session.last_seq)
-    if connection.execute(reply_status).scalar() not in ("failed", "interrupted"):
+    last = connection.execute(_BY_SEQ, {**here, "number": session.last_seq}).first()
+    if last is None or last.status not in ("failed", "interrupted"):
         return None
-    row = connection.execute(
-        sa.select(*_MESSAGE).where(
-            here, messages.c.seq == session.last_seq - 1, messages.c.content == new.text
-        )
-    ).first()
-    return None if row is None else Message(*row)
+    row = connection.execute(_BY_SEQ, {**here, "number": session.last_seq - 1}).first()
+    return None if row is None or row.content != new.text else Message(*row)
 
 
 def _join(
@@ -357,4 +392,4 @@ def _message(new: NewTurn, role: Any, seq: int, now: datetime) -> Message:
 
 
 def _row(message: Message) -> dict[str, Any]:
-    return {column.name: getattr(message, column.name) for column in _MESSAGE}
+    return {f"new_{column.name}": getattr(message, column.name) for column in _MESSAGE}

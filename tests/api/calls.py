@@ -9,6 +9,7 @@ import httpx
 
 from app.identity import Role
 from app.wiring import Runtime
+from tests.wire.openai import ModelServer
 
 Json = dict[str, Any]
 
@@ -79,3 +80,19 @@ async def key(
         role=role, tenant_id=tenant, user_id=user, now=runtime.clock()
     )
     return {"Authorization": f"Bearer {secret}"}
+
+
+def groq(model: ModelServer, **chosen: Any) -> Json:
+    """Return the settings of a service whose model is `model`, asked once."""
+    return {
+        "groq_api_key": "gsk_test_key_of_these_tests",
+        "groq_api_base": model.url,
+        "groq_max_retries": 0,
+        "model_timeout_seconds": 5.0,
+        **chosen,
+    }
+
+
+async def vectors(runtime: Runtime, kind: str) -> list[str]:
+    """Return the ids that the index holds in a namespace."""
+    return [vector async for vector in runtime.index.list_ids(kind)]

@@ -139,6 +139,14 @@ def upgrade() -> None:
     )
     op.create_index("sessions_gone_quiet", "sessions", ["state", "last_message_at"], unique=False)
     op.create_index(
+        "sessions_not_covered",
+        "sessions",
+        ["tenant_id", "user_id", "last_message_at"],
+        unique=False,
+        sqlite_where=sa.text("last_seq > covered_seq"),
+        postgresql_where=sa.text("last_seq > covered_seq"),
+    )
+    op.create_index(
         "sessions_of_user", "sessions", ["tenant_id", "user_id", "last_message_at"], unique=False
     )
     op.create_table(
@@ -152,6 +160,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("store_facts")
     op.drop_index("sessions_of_user", table_name="sessions")
+    op.drop_index("sessions_not_covered", table_name="sessions")
     op.drop_index("sessions_gone_quiet", table_name="sessions")
     op.drop_table("sessions")
     op.drop_index("messages_pending", table_name="messages")

@@ -1,0 +1,99 @@
+"""Health, statistics, and what OpenAPI says of it all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api.calls import at, chat, close, key, put, read
+from tests.served import served
+
+
+async def test_statistics_count_what_the_tenant_has() -> None:
+    async with served() as (client, runtime):
+        empty = await read(client, "/stats")
+        admin = await key(runtime, "admin")
+        globex = await key(runtime, "admin", tenant="globex")
+        await put(client, {"id": "d1", "text": "A text."}, {"text": "B."}, headers=admin)
+        for session_id in ("s1", "s2"):
+            said = {"session_id": session_id, "user_id": "ada", "headers": admin}
+            await chat(client, "I moved to Porto.", **said)
+        await close(client, "s1", headers=admin)
+        counted = await read(client, "/stats", headers=admin)
+        other = await read(client, "/stats", headers=globex)
+    assert empty == {
+        "tenant_id": "default",
+        "sessions": {"open": 0, "closed": 0, "messages": 0},
+        "episodes": {"episodes": 0, "dropped_sentences": 0},
+        "documents": {"documents": 0, "pending": 0},
+        "vectors": {"documents": 0, "memory": 0},
+    }
+    assert counted["sessions"] == {"open": 1, "closed": 1, "messages": 4}
+    assert counted["episodes"] == {"episodes": 1, "dropped_sentences": 0}
+    assert counted["documents"] == {"documents": 2, "pending": 0}
+    assert counted["vectors"] == {"documents": 2, "memory": 1}
+    assert other == {**empty, "tenant_id": "globex"}
+
+
+async def test_a_healthy_service_says_so_of_each_part() -> None:
+    async with served() as (client, _):
+        ready = await read(client, "/health/ready")
+    assert ready["status"] == "ok"
+    assert set(ready["parts"]) == {
+        "database",
+        "index",
+        "chat_model",
+        "summary_model",
+        "embedder",
+    }
+    assert {part["status"] for part in ready["parts"].values()} == {"ok"}
+    assert ready["summaries"] == {"pending": 0, "failed": 0, "last_error": None}
+    assert (ready["jobs"], ready["loops"]) == ({}, {})
+
+
+async def test_a_process_without_a_database_lives_but_is_not_ready() -> None:
+    async with served() as (client, runtime):
+        await runtime.database.close()
+        live = await client.get("/health/live")
+        ready = await client.get("/health/ready")
+    assert (live.status_code, live.json()) == (200, {"status": "ok"})
+    assert ready.status_code == 503
+    body = ready.json()
+    assert (body["status"], body["parts"]["database"]["status"]) == ("failing", "failing")
+
+
+async def test_openapi_describes_every_operation_with_its_errors() -> None:
+    async with served() as (client, _):
+        schema = await read(client, "/openapi.json")
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            assert operation["summary"], (method, path)
+            assert operation["description"], (method, path)
+            if path.startswith("/health"):
+                continue
+            responses = operation["responses"]
+            assert {"401", "500", "503"} <= set(responses), (method, path)
+            for status, response in responses.items():
+                if status >= "400":
+                    reference = response["content"]["application/json"]["schema"]["$ref"]
+                    assert reference.endswith("/ErrorBody"), (method, path, status)
+            if operation.get("requestBody"):
+                assert {"400", "413", "422", "507"} <= set(responses), (method, path)
+    assert schema["components"]["securitySchemes"]
+
+
+async def test_openapi_has_examples_that_work() -> None:
+    async with served() as (client, _):
+        schemas = (await read(client, "/openapi.json"))["components"]["schemas"]
+        for name, route in {"DocumentIn": "/documents", "ChatRequest": "/chat"}.items():
+            properties = schemas[name]["properties"]
+            example: dict[str, Any] = {
+                field: about["examples"][0]
+                for field, about in properties.items()
+                if "examples" in about
+            }
+            assert len(example) >= 2
+            body = {"documents": [example]} if name == "DocumentIn" else example
+            response = await client.post(route, json=body)
+            assert response.status_code == 200, response.text
+        assert len((await read(client, "/sessions"))["sessions"]) == 1
+        assert (await read(client, at("documents")))["documents"]
