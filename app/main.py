@@ -34,6 +34,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
+        redirect_slashes=False,  # a wrong path is a 404 in our shape, not a redirect
     )
     install_error_handlers(app)
     for room in (chat, sessions, memories, documents, ops):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, BaseModel
+from pydantic import BaseModel
 
 from app.api.deps import CallerDep, Id, RuntimeDep
 from app.api.responses import documented
-from app.errors import NotFound
+from app.errors import InvalidRequest, NotFound
 from app.jobs import CALLER_SECONDS
 from app.sessions.base import Message, Session
 
@@ -33,7 +35,7 @@ class SessionOut(BaseModel):
 
 class SessionList(BaseModel):
     sessions: list[SessionOut]
-    next_before: datetime | None
+    next_cursor: str | None
 
 
 class MessageOut(BaseModel):
@@ -80,16 +82,14 @@ async def list_sessions(
     runtime: RuntimeDep,
     user_id: UserQuery = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
-    before: Annotated[
-        AwareDatetime | None, Query(description="`next_before` of the last page")
-    ] = None,
+    cursor: Annotated[str | None, Query(description="`next_cursor` of the last page")] = None,
 ) -> SessionList:
     """List sessions, the latest first."""
     found = await runtime.sessions.list_sessions(
-        caller.tenant_id, caller.may_see(user_id), limit=limit, before=before
+        caller.tenant_id, caller.may_see(user_id), limit=limit, after=_decoded(cursor)
     )
-    more = found[-1].last_message_at if len(found) == limit else None
-    return SessionList(sessions=[_session_out(s) for s in found], next_before=more)
+    more = _encoded(found[-1]) if len(found) == limit else None
+    return SessionList(sessions=[_session_out(s) for s in found], next_cursor=more)
 
 
 @router.post("/sessions/{session_id:path}/close", responses=documented(403, 404, 422, 502, 504))
@@ -171,6 +171,21 @@ async def get_receipt(
         status=message.status,
         receipt=None if message.receipt is None else dict(message.receipt),
     )
+
+
+def _encoded(session: Session) -> str:
+    last = json.dumps([session.last_message_at.isoformat(), session.session_id])
+    return urlsafe_b64encode(last.encode()).decode()
+
+
+def _decoded(cursor: str | None) -> tuple[datetime, str] | None:
+    if cursor is None:
+        return None
+    try:
+        moment, session_id = json.loads(urlsafe_b64decode(cursor.encode()))
+        return datetime.fromisoformat(moment).astimezone(UTC), str(session_id)
+    except (ValueError, TypeError) as error:
+        raise InvalidRequest("this is no cursor of a page of sessions", param="cursor") from error
 
 
 def _session_out(session: Session) -> SessionOut:

@@ -323,10 +323,10 @@ class Turns:
     async def _repeat(self, turn: Turn, running: Running) -> None:
         """Give the stored answer again, with what is still there of its sources."""
         receipt = turn.reply.receipt or {}
-        tenant_id = turn.reply.tenant_id
-        memories = {m["id"]: m["score"] for m in receipt.get("memory", {}).get("used", [])}
+        tenant_id, user_id = turn.session.tenant_id, turn.session.user_id
+        used = receipt.get("memory", {}).get("used", [])
         passages = {d["id"]: d["score"] for d in receipt.get("documents", {}).get("used", [])}
-        recalled = await self._recall.load(tenant_id, memories) if memories else []
+        recalled = await self._recall.load(tenant_id, user_id, used, until=turn.reply.created_at)
         found = await self._documents.load(tenant_id, passages) if passages else []
         running.pass_the_bar()
         running.emit(Token(turn.reply.content))

@@ -18,6 +18,7 @@ Values = NDArray[np.float32]
 
 MAX_ID_CHARS = 512
 MAX_METADATA_BYTES = 40_960
+HASHED = "sha256-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,12 @@ def vector_id(name: str) -> str:
     """Return the ASCII vector id of a session or document id (1 to 512 characters).
 
     Percent-encoded, so that `#` can only be the separator of child vectors; an id whose encoding
-    would leave no room for one (over 480 characters) is hashed.
+    would leave no room for one (over 480 characters), or that looks like a hash, is hashed.
     """
     encoded = quote(name, safe="")
-    if len(encoded) <= MAX_ID_CHARS - 32:
+    if len(encoded) <= MAX_ID_CHARS - 32 and not encoded.startswith(HASHED):
         return encoded
-    return "sha256-" + hashlib.sha256(name.encode()).hexdigest()
+    return HASHED + hashlib.sha256(name.encode()).hexdigest()
 
 
 def namespace(kind: str, tenant: str) -> str:

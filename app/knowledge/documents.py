@@ -321,9 +321,8 @@ def _chunk_id(document_id: str, n: int) -> str:
 def _chunk_rows(tenant_id: str, row: Any, texts: Sequence[str]) -> list[tuple[str, Metadata]]:
     """Return the id and metadata of each chunk; a column named like one of ours gets a `_`."""
     document_id = row.id if isinstance(row, Document) else row.document_id
-    columns = {(f"{k}_" if k in OURS else k): v for k, v in row.metadata.items()}
     shared = {
-        **columns,
+        **{_column(k, row.metadata): v for k, v in row.metadata.items()},
         "tenant_id": tenant_id,
         "source": row.source,
         "doc_type": row.doc_type,
@@ -333,6 +332,14 @@ def _chunk_rows(tenant_id: str, row: Any, texts: Sequence[str]) -> list[tuple[st
         (_chunk_id(document_id, n), {**shared, "text": text, "chunk": n})
         for n, text in enumerate(texts)
     ]
+
+
+def _column(name: str, metadata: Metadata) -> str:
+    if name not in OURS:
+        return name
+    while name in OURS or name in metadata:
+        name += "_"
+    return name
 
 
 def _passage(chunk_id: str, score: float, metadata: Metadata) -> Passage:

@@ -30,6 +30,7 @@ from app.sessions.rows import lock_session, of_session, put_sync
 
 PAGE = 500
 PUSHES = 5
+READINGS = 3  # of a session whose memory moves while it is summarised
 MAX_SENTENCES = 32
 
 _BY_SESSION = sa.select(episodes).where(
@@ -95,13 +96,13 @@ class Episodes:
         """
         if seq - session.covered_seq < self._every_messages:
             return False
-        key = f"{session.session_id}:{session.covered_seq}"
+        key = f"{session.session_id}:{session.covered_seq}:{session.memory_revision}"
         await self._ask(session, "summarise", key)
         return True
 
     async def ask_to_close(self, session: Session, *, delay_seconds: float = 0.0) -> str:
         """Ask for a last checkpoint after which the session is closed; returns the job's key."""
-        key = f"{session.session_id}:{session.last_seq}"
+        key = f"{session.session_id}:{session.last_seq}:{session.memory_revision}"
         await self._ask(session, "close", key, delay_seconds)
         return key
 
@@ -127,7 +128,7 @@ class Episodes:
         return [_episode(row) for row in rows]
 
     async def forget(self, tenant_id: str, user_id: str | None, session_id: str) -> str:
-        """Remove an episode for good: what it covers is not summarised again.
+        """Forget a session for good: its episode goes, and what was said is not summarised again.
 
         Returns the key of the job that removes its vector. Raises `NotFound`.
         """
@@ -135,20 +136,18 @@ class Episodes:
 
         def remove(connection: Connection) -> str:
             session = lock_session(connection, tenant_id, session_id)
-            owner = connection.execute(
-                sa.select(episodes.c.user_id).where(of_session(episodes, tenant_id, session_id))
-            ).scalar()
-            if owner is None or (user_id is not None and owner != user_id):
+            if session is None or user_id not in (None, session.user_id):
                 raise NotFound("there is no such memory", param="memory_id")
-            connection.execute(episodes.delete().where(of_session(episodes, tenant_id, session_id)))
-            if session is not None:
-                connection.execute(
-                    sessions.update()
-                    .where(of_session(sessions, tenant_id, session_id))
-                    .values(
-                        covered_seq=session.last_seq, memory_revision=session.memory_revision + 1
-                    )
-                )
+            gone = connection.execute(
+                episodes.delete().where(of_session(episodes, tenant_id, session_id))
+            )
+            if not gone.rowcount and session.covered_seq == session.last_seq:
+                raise NotFound("there is no such memory", param="memory_id")
+            connection.execute(
+                sessions.update()
+                .where(of_session(sessions, tenant_id, session_id))
+                .values(covered_seq=session.last_seq, memory_revision=session.memory_revision + 1)
+            )
             return put_sync(connection, tenant_id, session_id, now=now)
 
         return await self._database.write(remove)
@@ -184,7 +183,7 @@ class Episodes:
                 session.tenant_id,
                 kind,
                 key,
-                {"session_id": session.session_id},
+                {"session_id": session.session_id, "last_seq": session.last_seq},
                 subject=f"session:{session.session_id}",
                 now=now,
                 delay_seconds=delay_seconds,
@@ -205,7 +204,7 @@ class Episodes:
 
         def close(connection: Connection) -> None:
             current = lock_session(connection, session.tenant_id, session.session_id)
-            if current is None or f"{current.session_id}:{current.last_seq}" != claim.key:
+            if current is None or current.last_seq != claim.payload["last_seq"]:
                 return  # gone, or it went on: the next quiet spell has a job of its own
             if current.covered_seq < current.last_seq:
                 raise Postpone("a turn of the session is still running")
@@ -232,27 +231,35 @@ class Episodes:
 
     async def _cover_what_is_new(self, claim: Claim) -> Session | None:
         """Summarise, store and index the session's new messages; None if it is gone."""
-        session_id = claim.payload["session_id"]
-        try:
-            session = await self._sessions.get(claim.tenant_id, session_id, None)
-        except NotFound:
-            return None
-        news = await self._news(session)
-        if news:
-            known = await self.get(session.tenant_id, session_id)
-            said = [message for message in news if message.memory == "on" and message.content]
-            summary = None
-            if said:
-                previous = known.text if known is not None else ""
-                summary = await self._summariser.revise(previous, said)
-            now = self._clock()
-            await self._queue.commit(
-                claim, lambda c: _store(c, session, news, said, summary, known, now)
-            )
-        await self._push(session.tenant_id, session_id)
+        for _ in range(READINGS):
+            try:
+                session = await self._sessions.get(
+                    claim.tenant_id, claim.payload["session_id"], None
+                )
+            except NotFound:
+                return None
+            news = await self._news(session)
+            if not news or await self._revise(claim, session, news):
+                break
+        else:
+            raise Postpone("the session's memory keeps changing")
+        await self._push(session.tenant_id, session.session_id)
         if not news and session.covered_seq < session.last_seq:
             raise Postpone("a turn of the session is still running")  # or its key is used up
         return session
+
+    async def _revise(self, claim: Claim, session: Session, news: Sequence[Message]) -> bool:
+        """Summarise and store; False if the session's memory has moved since it was read."""
+        known = await self.get(session.tenant_id, session.session_id)
+        said = [message for message in news if message.memory == "on" and message.content]
+        summary = None
+        if said:
+            previous = known.text if known is not None else ""
+            summary = await self._summariser.revise(previous, said)
+        now = self._clock()
+        return await self._queue.commit(
+            claim, lambda c: _store(c, session, news, said, summary, known, now)
+        )
 
     async def _news(self, session: Session) -> list[Message]:
         """Return the messages after the covered ones, up to the first turn that is running."""
@@ -324,19 +331,20 @@ def _store(
     summary: Summary | None,
     known: Episode | None,
     now: datetime,
-) -> None:
+) -> bool:
+    """Store what a checkpoint made of a session; False if its memory has moved since."""
     current = lock_session(connection, session.tenant_id, session.session_id)
     if current is None:
         raise jobs.LostClaim
     if current.memory_revision != session.memory_revision:
-        raise Postpone("the session's memory changed meanwhile")
+        return False
     connection.execute(
         sessions.update()
         .where(of_session(sessions, session.tenant_id, session.session_id))
         .values(covered_seq=news[-1].seq, memory_revision=session.memory_revision + 1)
     )
     if summary is None:
-        return
+        return True
     changed: dict[str, Any] = {
         "version": session.memory_revision + 1,
         "text": summary.text,
@@ -351,7 +359,7 @@ def _store(
             .where(of_session(episodes, session.tenant_id, session.session_id))
             .values(**changed)
         )
-        return
+        return True
     connection.execute(
         episodes.insert().values(
             tenant_id=session.tenant_id,
@@ -363,6 +371,7 @@ def _store(
             **changed,
         )
     )
+    return True
 
 
 def _page(tenant_id: str, last: str, connection: Connection) -> Sequence[str]:

@@ -8,12 +8,11 @@ The index only ranks: texts come from SQL, so a vector that lags behind a deleti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import sqlalchemy as sa
@@ -26,6 +25,7 @@ from app.llm.base import Embedder
 from app.llm.sentences import terms
 from app.memory.episodes import Episode, Episodes
 from app.memory.grounding import sentences
+from app.sessions.rows import of_session
 
 ROWS_PER_MEMORY = 3  # asked for: several vectors may be one session's, or of a row that is gone
 MESSAGE = "#m"
@@ -133,25 +133,37 @@ class Recall:
         below = [memory.score for memory in ranked if memory.score < gate]
         return Recalled(tuple(islice(passed, top_k)), gate, max(below, default=None))
 
-    async def load(self, tenant_id: str, scores: dict[str, float]) -> list[Memory]:
-        """Return what is still there among memory ids, with the scores given."""
-        whole: dict[str, float] = {}
-        said: dict[tuple[str, int], float] = {}
-        for memory_id, score in scores.items():
-            base, _, seq = memory_id.partition(MESSAGE)
-            session_id = unquote(base)
-            if seq:
-                said[session_id, int(seq)] = score
-            else:
-                whole[session_id] = score
-        statement = sa.select(*_SAID).where(
-            messages.c.tenant_id == tenant_id,
-            sa.tuple_(messages.c.session_id, messages.c.seq).in_(list(said)),
+    async def load(
+        self, tenant_id: str, user_id: str, used: Sequence[Mapping[str, Any]], *, until: datetime
+    ) -> list[Memory]:
+        """Return what is still there of the memories that a receipt of this user names.
+
+        `until` is the receipt's time: what has been written since under an old id is left out.
+        """
+        whole = {m["session_id"]: m["score"] for m in used if MESSAGE not in m["id"]}
+        said = {
+            (m["session_id"], int(m["id"].rpartition(MESSAGE)[2])): m["score"]
+            for m in used
+            if MESSAGE in m["id"]
+        }
+        statement = (
+            sa.select(*_SAID)
+            .join(sessions, of_session(sessions, tenant_id, messages.c.session_id))
+            .where(
+                messages.c.tenant_id == tenant_id,
+                sessions.c.user_id == user_id,
+                sa.tuple_(messages.c.session_id, messages.c.seq).in_(list(said)),
+                messages.c.created_at <= until,
+            )
         )
         rows = await self._database.read(lambda c: c.execute(statement).all()) if said else []
         episodes = await self._episodes.load(tenant_id, list(whole))
         return [
-            *(_memory(row, whole[row.session_id]) for row in episodes.values()),
+            *(
+                _memory(row, whole[row.session_id])
+                for row in episodes.values()
+                if row.user_id == user_id and row.created_at <= until
+            ),
             *(_message(row, said[row.session_id, row.seq]) for row in rows),
         ]
 

@@ -123,9 +123,15 @@ class SessionStore(Protocol):
         ...
 
     async def list_sessions(
-        self, tenant_id: str, user_id: str | None, *, limit: int, before: datetime | None
+        self,
+        tenant_id: str,
+        user_id: str | None,
+        *,
+        limit: int,
+        after: tuple[datetime, str] | None,
     ) -> Sequence[Session]:
-        """Return sessions, the latest first; `before` is the `last_message_at` to go on from."""
+        """Return sessions, the latest first; `after` is the last one of the page before:
+        its `last_message_at` and its id."""
         ...
 
     async def messages_after(

@@ -35,7 +35,9 @@ SELECT_SESSION = sa.select(*SESSION).where(
 _LOCK_SESSION = SELECT_SESSION.with_for_update()
 
 
-def of_session(table: sa.Table, tenant_id: str, session_id: str) -> sa.ColumnElement[bool]:
+def of_session(
+    table: sa.Table, tenant_id: str, session_id: str | sa.ColumnElement[str]
+) -> sa.ColumnElement[bool]:
     """Return the condition that a row belongs to a session."""
     return sa.and_(table.c.tenant_id == tenant_id, table.c.session_id == session_id)
 

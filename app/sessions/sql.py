@@ -177,7 +177,7 @@ class SqlSessions:
     async def message(self, tenant_id: str, message_id: str) -> tuple[Message, str]:
         statement = (
             sa.select(*_MESSAGE, sessions.c.user_id)
-            .join(sessions, of_session(sessions, tenant_id, messages.c.session_id))  # type: ignore[arg-type]
+            .join(sessions, of_session(sessions, tenant_id, messages.c.session_id))
             .where(messages.c.id == message_id, messages.c.tenant_id == tenant_id)
         )
         row = await self._database.read(lambda c: c.execute(statement).first())
@@ -205,13 +205,26 @@ class SqlSessions:
         return as_session(row)
 
     async def list_sessions(
-        self, tenant_id: str, user_id: str | None, *, limit: int, before: datetime | None
+        self,
+        tenant_id: str,
+        user_id: str | None,
+        *,
+        limit: int,
+        after: tuple[datetime, str] | None,
     ) -> Sequence[Session]:
         statement = sa.select(*SESSION).where(sessions.c.tenant_id == tenant_id)
         if user_id is not None:
             statement = statement.where(sessions.c.user_id == user_id)
-        if before is not None:
-            statement = statement.where(sessions.c.last_message_at < before)
+        if after is not None:
+            moment, session_id = after
+            statement = statement.where(
+                sa.or_(
+                    sessions.c.last_message_at < moment,
+                    sa.and_(
+                        sessions.c.last_message_at == moment, sessions.c.session_id > session_id
+                    ),
+                )
+            )
         statement = statement.order_by(
             sessions.c.last_message_at.desc(), sessions.c.session_id
         ).limit(limit)
@@ -289,7 +302,7 @@ def _begin(connection: Connection, new: NewTurn, lease_seconds: float, now: date
     session = _open(connection, new, now)
     question = _repeated(connection, new, session)
     if question is not None:
-        return _join(connection, new, session, question, lease_seconds)
+        return _join(connection, new, session, question, lease_seconds, now)
     session = replace(
         session,
         state="open",
@@ -353,6 +366,7 @@ def _join(
     session: Session,
     question: Message,
     lease_seconds: float,
+    now: datetime,
 ) -> Turn:
     here = of_session(messages, new.tenant_id, new.session_id)
     this = sa.and_(here, messages.c.seq == question.seq + 1)
@@ -371,8 +385,37 @@ def _join(
             lease_until=after(lease_seconds),
         )
     )
+    mine = taken.rowcount == 1
+    if mine:
+        session = _taken_up(connection, session, question, now)
     reply = Message(*connection.execute(sa.select(*_MESSAGE).where(this)).one())
-    return Turn(session, question, reply, mine=taken.rowcount == 1)
+    return Turn(session, question, reply, mine=mine)
+
+
+def _taken_up(
+    connection: Connection, session: Session, question: Message, now: datetime
+) -> Session:
+    """Open the session again for a turn that is answered late, and let it be summarised then."""
+    late = replace(
+        session,
+        state="open",
+        closed_at=None,
+        last_message_at=max(now, session.last_message_at),
+        covered_seq=min(session.covered_seq, question.seq - 1),
+        memory_revision=session.memory_revision + 1,
+    )
+    connection.execute(
+        sessions.update()
+        .where(of_session(sessions, session.tenant_id, session.session_id))
+        .values(
+            state=late.state,
+            closed_at=None,
+            last_message_at=late.last_message_at,
+            covered_seq=late.covered_seq,
+            memory_revision=late.memory_revision,
+        )
+    )
+    return late
 
 
 def _message(new: NewTurn, role: Any, seq: int, now: datetime) -> Message:

@@ -148,7 +148,6 @@ async def test_metadata_under_our_own_names_changes_nothing_of_ours(
     assert (await read(client, "/stats"))["tenant_id"] == "default"
 
 
-@pytest.mark.xfail(strict=True, reason="Documents renames a column onto another one")
 async def test_a_column_named_like_ours_pushes_out_no_other(client: httpx.AsyncClient) -> None:
     await put(client, {"id": "d", "text": "A text.", "metadata": {"text_": "one", "text": "two"}})
     (source,) = (await chat(client, "hello?"))["sources"]

@@ -271,7 +271,6 @@ async def test_a_repeat_tells_no_memory_of_another_user() -> None:
     assert set(SECRET.findall(json.dumps(again))) <= {"SECRET1X"}
 
 
-@pytest.mark.xfail(strict=True, reason="Recall.load looks at no user")
 async def test_a_repeat_tells_no_memory_of_who_took_over_a_session_id() -> None:
     async with served(**EVERYTHING) as (client, runtime):
         ada, bob = await key(runtime, "user", user="ada"), await key(runtime, "user", user="bob")
@@ -286,7 +285,6 @@ async def test_a_repeat_tells_no_memory_of_who_took_over_a_session_id() -> None:
     assert "SECRET2X" not in json.dumps(again)
 
 
-@pytest.mark.xfail(strict=True, reason="Recall.load can not find hashed session ids")
 async def test_a_repeat_keeps_the_memories_of_a_session_with_any_id() -> None:
     async with served(**EVERYTHING) as (client, _):
         for session_id in ("a/b", "ü" * 300):
@@ -299,7 +297,6 @@ async def test_a_repeat_keeps_the_memories_of_a_session_with_any_id() -> None:
     assert again["memories"] == first["memories"]
 
 
-@pytest.mark.xfail(strict=True, reason="vector_id leaves an id that looks like a hash as it is")
 async def test_a_session_named_like_a_hash_does_not_push_out_another_one_s_vector() -> None:
     async with served(**EVERYTHING) as (client, runtime):
         ada, bob = await key(runtime, "user", user="ada"), await key(runtime, "user", user="bob")

@@ -65,7 +65,6 @@ async def test_a_forgotten_memory_does_not_come_back(session_id: str) -> None:
         assert "Porto" not in summary
 
 
-@pytest.mark.xfail(strict=True, reason="Episodes.forget knows no session without an episode")
 async def test_a_message_that_is_not_summarised_yet_can_be_forgotten() -> None:
     async with served() as (client, _):
         await chat(client, PORTO, session_id="s1")

@@ -24,9 +24,9 @@ async def test_sessions_are_listed_the_latest_first_and_by_pages() -> None:
         while True:
             page = await read(client, "/sessions", params={"limit": 2, **before})
             pages.append([session["session_id"] for session in page["sessions"]])
-            if page["next_before"] is None:
+            if page["next_cursor"] is None:
                 break
-            before = {"before": page["next_before"]}
+            before = {"cursor": page["next_cursor"]}
         of_ada = await read(client, "/sessions", params={"user_id": "ada"})
     assert pages == [["s1", "s4"], ["s3", "s2"], ["s0"]]
     assert [(s["session_id"], s["messages"]) for s in of_ada["sessions"]] == [("s1", 4), ("s3", 2)]
@@ -107,7 +107,6 @@ async def test_a_close_whose_model_fails_stays_open_and_visible_until_it_succeed
     assert well["summaries"] == {"pending": 0, "failed": 0, "last_error": None}
 
 
-@pytest.mark.xfail(strict=True, reason="SqlSessions leaves the session closed when it joins a turn")
 async def test_a_retried_message_reopens_its_closed_session() -> None:
     with model_server() as model:
         async with served(**groq(model)) as (client, _):

@@ -214,10 +214,12 @@ async def test_sessions_are_listed_latest_first_by_page_and_by_user(store: Sessi
         user = "ada" if n % 2 == 0 else "bo"
         turn = await store.begin_turn(new(session_id=f"s{n}", user_id=user), now=moment)
         await end(store, turn, now=moment)
-    page = await store.list_sessions("default", None, limit=2, before=None)
-    rest = await store.list_sessions("default", None, limit=9, before=page[-1].last_message_at)
+    page = await store.list_sessions("default", None, limit=2, after=None)
+    rest = await store.list_sessions(
+        "default", None, limit=9, after=(page[-1].last_message_at, page[-1].session_id)
+    )
     assert [s.session_id for s in [*page, *rest]] == ["s4", "s3", "s2", "s1", "s0"]
-    mine = await store.list_sessions("default", "bo", limit=9, before=None)
+    mine = await store.list_sessions("default", "bo", limit=9, after=None)
     assert [s.session_id for s in mine] == ["s3", "s1"]
 
 
