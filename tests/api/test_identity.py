@@ -10,10 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from app import cli
+from app.main import create_app
 from tests.api.calls import Json, at, chat, close, key, put, read, refused
-from tests.served import served
+from tests.served import served, settings
 
 REMOTE = "203.0.113.9"
 
@@ -338,3 +340,8 @@ async def test_keys_of_one_tenant_are_not_keys_of_another() -> None:
 async def _documents(client: httpx.AsyncClient, headers: dict[str, str]) -> list[str]:
     listed = await read(client, "/documents", headers=headers)
     return [document["text"] for document in listed["documents"]]
+
+
+def test_starlettes_test_client_counts_as_this_machine() -> None:
+    with TestClient(create_app(settings())) as client:
+        assert client.post("/chat", json={"message": "hello"}).status_code == 200
