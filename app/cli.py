@@ -83,7 +83,9 @@ def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
 async def _reindex(settings: Settings) -> int:
     """Fill the index anew; the stamp changes last, so a run that was cut off is run again."""
     async with open_runtime(settings, check=False) as runtime:
-        await runtime.index.ping()
+        for name in await runtime.index.counts():
+            if name.partition("--")[0] in ("documents", "memory"):
+                await runtime.index.clear(name)
         for tenant_id in await _tenants(runtime):
             filled = await runtime.documents.refill(tenant_id)
             print(f"{tenant_id}: {filled} documents", flush=True)

@@ -7,7 +7,6 @@ must be refused at start, with a way out.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -31,7 +30,7 @@ class Stamp:
         return f"{self.model} ({self.dimension} dimensions) in {self.index}"
 
 
-async def check_stamp(database: Database, wanted: Stamp, *, now: datetime) -> None:
+async def check_stamp(database: Database, wanted: Stamp) -> None:
     """Stamp a store that holds nothing yet; raise `Misconfigured` if another stamp is on it."""
     found = await database.write(lambda c: _check(c, wanted))
     if found != wanted:

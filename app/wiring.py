@@ -117,13 +117,13 @@ async def open_runtime(
         closing(embedder.close)
         index = pick_index(settings, database, embedder)
         closing(index.close)
-        await _open_index(index)
         chat_model, summary_model = pick_models(settings, embedder)
         closing(chat_model.close)
         closing(summary_model.close)
         stamp = Stamp(embedder.name, embedder.dimension, index_name(settings))
         if check:
-            await check_stamp(database, stamp, now=clock())
+            await check_stamp(database, stamp)
+            await _open_index(index)
         background = Background(shutdown_seconds=settings.shutdown_seconds / 2)
         closing(background.close)
         yield _assemble(
