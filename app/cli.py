@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 
@@ -81,8 +82,11 @@ def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 async def _reindex(settings: Settings) -> int:
-    """Fill the index anew; the stamp changes last, so a run that was cut off is run again."""
+    """Fill the index anew; after a run that was cut off, no start is accepted but a new run."""
     async with open_runtime(settings, check=False) as runtime:
+        await runtime.index.ping()
+        half_filled = replace(runtime.stamp, model=f"{runtime.stamp.model}, but only in part,")
+        await set_stamp(runtime.database, half_filled)
         for name in await runtime.index.counts():
             if name.partition("--")[0] in ("documents", "memory"):
                 await runtime.index.clear(name)

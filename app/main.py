@@ -12,6 +12,7 @@ from app.api import chat, documents, memories, ops, sessions
 from app.api.middleware import Envelope
 from app.api.responses import install_error_handlers
 from app.settings import Settings, read_settings
+from app.telemetry import set_up_logs
 from app.wiring import open_runtime
 
 DESCRIPTION = """Conversational RAG with episodic memory. Answers come from documents and from \
@@ -46,5 +47,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 def __getattr__(name: str) -> FastAPI:
     """Make `app` for `uvicorn app.main:app`; an import for anything else reads no settings."""
     if name == "app":
-        return create_app()
+        settings = read_settings()
+        set_up_logs(settings.log_level)
+        return create_app(settings)
     raise AttributeError(name)

@@ -45,6 +45,14 @@ def utc_now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What routes need of the settings."""
+
+    message_chars: int
+    heartbeat_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Runtime:
     """The open service: one instance of each part, shared by requests, jobs and ingestion."""
 
@@ -65,6 +73,7 @@ class Runtime:
     worker: Worker
     monitor: Monitor
     stamp: Stamp
+    limits: Limits
     clock: Callable[[], datetime]
 
     def start(self) -> None:
@@ -221,6 +230,7 @@ def _assemble(
             sessions, episodes, stale_after=timedelta(seconds=settings.stale_after_seconds)
         ),
         stamp=stamp,
+        limits=Limits(settings.message_max_chars, settings.heartbeat_seconds),
         clock=clock,
     )
 
@@ -284,17 +294,20 @@ def pick_models(settings: Settings, embedder: Embedder) -> tuple[ChatModel, Chat
     chat = settings.chat_model or (GROQ_CHAT_MODEL if has_groq else "")
     follows = settings.chat_model if ":" in settings.chat_model else ""
     summary = settings.summary_model or follows or (GROQ_SUMMARY_MODEL if has_groq else "")
-    return _model(settings, chat, embedder), _model(settings, summary, embedder)
+    return (
+        _model(settings, chat, embedder, "CHAT_MODEL"),
+        _model(settings, summary, embedder, "SUMMARY_MODEL"),
+    )
 
 
-def _model(settings: Settings, spec: str, embedder: Embedder) -> ChatModel:
+def _model(settings: Settings, spec: str, embedder: Embedder, setting: str) -> ChatModel:
     """`provider:model` for any provider; a bare id is Groq's; without a Groq key, offline."""
     provider, _, model = spec.rpartition(":")
     groq_key = settings.groq_api_key.get_secret_value()
     if provider not in ("", "groq", "offline"):
         from app.llm.chat import provider_chat
 
-        return provider_chat(spec, timeout_seconds=settings.model_timeout_seconds)
+        return provider_chat(spec, timeout_seconds=settings.model_timeout_seconds, setting=setting)
     if groq_key and provider != "offline" and model != "offline":
         from app.llm.groq import groq_chat
 
@@ -304,9 +317,12 @@ def _model(settings: Settings, spec: str, embedder: Embedder) -> ChatModel:
             base_url=settings.groq_api_base,
             timeout_seconds=settings.model_timeout_seconds,
             max_retries=settings.groq_max_retries,
+            setting=setting,
         )
     if provider == "groq":
-        raise Misconfigured(f"the model {spec} needs GROQ_API_KEY")
+        raise Misconfigured(f"{setting}={spec} needs GROQ_API_KEY")
+    if model not in ("", "offline"):
+        log.warning("%s=%s needs GROQ_API_KEY: answering offline", setting, spec)
     from app.llm.offline import offline_chat
 
     return offline_chat(similarity=getattr(embedder, "similarity", None))

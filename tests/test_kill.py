@@ -257,9 +257,9 @@ async def check_messages(client: httpx.AsyncClient, conversation: Conversation) 
         return
     query = {"user_id": conversation.user_id, "limit": 1000}
     session = await get(client, f"/sessions/{conversation.session_id}", **query)
-    history = session["history"]
+    history = session["messages"]
     assert [message["seq"] for message in history] == list(range(1, len(history) + 1))
-    assert (session["state"], session["messages"]) == ("closed", len(history))
+    assert (session["state"], session["message_count"]) == ("closed", len(history))
     assert session["summary_covers_seq"] == len(history)
     assert session["summary"]
     questions, replies = history[::2], history[1::2]

@@ -41,7 +41,7 @@ async def test_two_replicas_keep_one_session_in_order(postgres_state: str) -> No
         replies = await asyncio.gather(
             *(chat((one, other)[n % 2], f"message {n}", session_id="s") for n in range(20))
         )
-        history = (await one.get("/sessions/s", params={"limit": 100})).json()["history"]
+        history = (await one.get("/sessions/s", params={"limit": 100})).json()["messages"]
     assert len({reply["message_id"] for reply in replies}) == 20
     assert [m["seq"] for m in history] == list(range(1, 41))
     assert [m["role"] for m in history] == ["user", "assistant"] * 20

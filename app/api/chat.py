@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from app.api.deps import Body, CallerDep, Id, RuntimeDep, Storable, Text
+from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Storable, Text
 from app.api.responses import documented, error_body, event, event_stream
 from app.chat.turn import Answer, Ask, Failed, Running
 from app.errors import TooLarge
@@ -57,15 +56,6 @@ class Source(BaseModel):
     metadata: dict[str, Any]
 
 
-class MemoryOut(BaseModel):
-    id: str
-    memory_type: str
-    session_id: str
-    score: float
-    text: str
-    created_at: datetime
-
-
 class ChatResponse(BaseModel):
     session_id: str
     message_id: str
@@ -91,7 +81,7 @@ async def chat(
     body: ChatRequest, caller: CallerDep, runtime: RuntimeDep
 ) -> Response | ChatResponse:
     """Answer a message from documents, from the user's memory and from the conversation."""
-    limit = runtime.settings.message_max_chars
+    limit = runtime.limits.message_chars
     if len(body.message) > limit:
         raise TooLarge(
             f"the message has {len(body.message)} characters, the limit is {limit}",
@@ -113,9 +103,7 @@ async def chat(
     )
     running = await runtime.turns.start(ask)
     if body.stream:
-        return event_stream(
-            _as_events(running), heartbeat_seconds=runtime.settings.heartbeat_seconds
-        )
+        return event_stream(_as_events(running), heartbeat_seconds=runtime.limits.heartbeat_seconds)
     return as_response(await running.answer())
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from datetime import datetime
 from typing import Annotated, TypeVar, cast
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Query, Request, Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -26,6 +27,15 @@ class Body(BaseModel):
     """A request's body: a field that we don't know is an error, for it may have mattered."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class MemoryOut(BaseModel):
+    id: str
+    memory_type: str
+    session_id: str
+    score: float
+    text: str
+    created_at: datetime
 
 
 def _storable(given: T) -> T:
@@ -72,6 +82,9 @@ Id = Annotated[
     AfterValidator(_not_blank),
     AfterValidator(_addressable),
 ]
+
+
+UserQuery = Annotated[Id | None, Query(description="Whose; counts from gateways and admins only.")]
 
 
 async def get_runtime(request: Request) -> Runtime:  # async: a plain one costs a thread

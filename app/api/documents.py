@@ -45,8 +45,13 @@ class DocumentIn(Body):
     id: Annotated[
         Id | None, Field(description="Without one: made from the source and the text.")
     ] = None
-    source: Annotated[Id, Field(examples=["handbook"])] = "api"
-    doc_type: Annotated[Id, Field(examples=["policy"])] = "document"
+    source: Annotated[
+        Id | None,
+        Field(description="Or in the metadata; `api` without one.", examples=["handbook"]),
+    ] = None
+    doc_type: Annotated[
+        Id | None, Field(description="Or in the metadata; `document` without one.")
+    ] = None
     metadata: Annotated[
         dict[str, MetadataValue],
         Storable,
@@ -140,10 +145,21 @@ async def delete_source(
 
 
 def _document(given: DocumentIn) -> Document:
+    metadata: dict[str, Any] = {k: v for k, v in given.metadata.items() if v is not None}
+    source = given.source or _taken(metadata, "source") or "api"
     return Document(
-        id=given.id or stable_id(given.source, given.text),
+        id=given.id or stable_id(source, given.text),
         text=given.text,
-        source=given.source,
-        doc_type=given.doc_type,
-        metadata={key: value for key, value in given.metadata.items() if value is not None},
+        source=source,
+        doc_type=given.doc_type or _taken(metadata, "doc_type") or "document",
+        metadata=metadata,
     )
+
+
+def _taken(metadata: dict[str, Any], name: str) -> str | None:
+    """Take one of our own fields out of the metadata, where many clients put it."""
+    value = metadata.get(name)
+    if not isinstance(value, str) or not value.strip():
+        return None
+    del metadata[name]
+    return value

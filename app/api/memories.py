@@ -9,10 +9,8 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from app.api.chat import MemoryOut
-from app.api.deps import CallerDep, Id, RuntimeDep, Text
+from app.api.deps import CallerDep, Id, MemoryOut, RuntimeDep, Text, UserQuery
 from app.api.responses import documented
-from app.api.sessions import UserQuery
 from app.errors import NotFound
 from app.index.base import namespace
 from app.memory.recall import newest_first

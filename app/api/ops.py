@@ -11,6 +11,7 @@ from app.api.deps import AdminDep, RuntimeDep
 from app.api.responses import documented
 from app.errors import AppError
 from app.index.base import namespace
+from app.llm.base import ChatModel, Embedder
 
 router = APIRouter(tags=["operations"])
 
@@ -33,13 +34,17 @@ class Summaries(BaseModel):
 
 
 class Ready(BaseModel):
-    """`degraded`: it answers, but something needs a look."""
+    """`degraded`: it answers, but something needs a look.
+
+    `loops`: those whose last pass failed; `late_failures`: work after a request that failed so far.
+    """
 
     status: Literal["ok", "degraded", "failing"]
     parts: dict[str, Part]
     summaries: Summaries
     jobs: dict[str, dict[str, Any]]
     loops: dict[str, str]
+    late_failures: int
 
 
 class Stats(BaseModel):
@@ -62,15 +67,19 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
     parts = {
         "database": await _database(runtime),
         "index": await _index(runtime),
-        "chat_model": Part(status="ok", detail=runtime.chat_model.name),
-        "summary_model": Part(status="ok", detail=runtime.summary_model.name),
-        "embedder": Part(status="ok", detail=runtime.embedder.name),
+        "chat_model": _last_call(runtime.chat_model),
+        "summary_model": _last_call(runtime.summary_model),
+        "embedder": _last_call(runtime.embedder),
     }
-    failing = any(part.status == "failing" for part in parts.values())
+    failing = any(parts[name].status == "failing" for name in ("database", "index"))
     waiting = {} if parts["database"].status == "failing" else await runtime.jobs.pending()
     summaries = [waiting[kind] for kind in ("summarise", "close") if kind in waiting]
     loops = runtime.background.failures
-    degraded = bool(loops) or any(kind["failed"] for kind in waiting.values())
+    degraded = (
+        bool(loops)
+        or any(kind["failed"] for kind in waiting.values())
+        or any(part.status == "failing" for part in parts.values())
+    )
     if failing:
         response.status_code = 503
     return Ready(
@@ -83,6 +92,7 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
         ),
         jobs=waiting,
         loops=dict(loops),
+        late_failures=runtime.background.late_failures,
     )
 
 
@@ -98,6 +108,13 @@ async def stats(caller: AdminDep, runtime: RuntimeDep) -> Stats:
         documents=await runtime.documents.counts(tenant),
         vectors={kind: vectors.get(namespace(kind, tenant), 0) for kind in ("documents", "memory")},
     )
+
+
+def _last_call(part: ChatModel | Embedder) -> Part:
+    """Say how the last call went: a probe would cost tokens."""
+    if part.trouble is not None:
+        return Part(status="failing", detail=f"{part.name}: {part.trouble}")
+    return Part(status="ok", detail=part.name)
 
 
 async def _database(runtime: RuntimeDep) -> Part:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from app.api.deps import CallerDep, Id, RuntimeDep
+from app.api.deps import CallerDep, Id, RuntimeDep, UserQuery
 from app.api.responses import documented
 from app.errors import InvalidRequest, NotFound
 from app.jobs import CALLER_SECONDS
@@ -20,14 +20,12 @@ router = APIRouter(tags=["sessions"])
 
 MAX_SEQ = 2**31 - 1  # what the column holds on every database
 
-UserQuery = Annotated[Id | None, Query(description="Whose; counts from gateways and admins only.")]
-
 
 class SessionOut(BaseModel):
     session_id: str
     user_id: str
     state: Literal["open", "closed"]
-    messages: int
+    message_count: int
     created_at: datetime
     last_message_at: datetime
     closed_at: datetime | None
@@ -52,7 +50,7 @@ class MessageOut(BaseModel):
 class SessionDetail(SessionOut):
     summary: str | None
     summary_covers_seq: int
-    history: list[MessageOut]
+    messages: list[MessageOut]
     next_after_seq: int | None
 
 
@@ -136,7 +134,7 @@ async def get_session(
         **_session_out(session).model_dump(),
         summary=None if episode is None else episode.text,
         summary_covers_seq=session.covered_seq,
-        history=[_message_out(message) for message in page],
+        messages=[_message_out(message) for message in page],
         next_after_seq=page[-1].seq if len(page) == limit else None,
     )
 
@@ -193,7 +191,7 @@ def _session_out(session: Session) -> SessionOut:
         session_id=session.session_id,
         user_id=session.user_id,
         state=session.state,
-        messages=session.last_seq,
+        message_count=session.last_seq,
         created_at=session.created_at,
         last_message_at=session.last_message_at,
         closed_at=session.closed_at,

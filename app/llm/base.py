@@ -60,6 +60,8 @@ class ChatModel(Protocol):
     """
 
     name: str
+    trouble: str | None
+    """Why the last call failed; None after one that did not."""
 
     def stream(self, prompt: Sequence[Say], *, max_tokens: int) -> AsyncIterator[Token | Finish]:
         """Yield the reply as it comes, then exactly one `Finish`."""
@@ -93,6 +95,8 @@ class Embedder(Protocol):
     name: str
     dimension: int
     thresholds: Thresholds
+    trouble: str | None
+    """Why the last call failed; None after one that did not."""
 
     async def embed(
         self, texts: Sequence[str], *, kind: Literal["query", "passage"] = "passage"

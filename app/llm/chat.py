@@ -17,20 +17,17 @@ from app.errors import (
     AppError,
     Misconfigured,
     UpstreamInvalid,
-    UpstreamUnavailable,
 )
 from app.llm.base import Completion, Finish, Say, Token, Usage
 from app.llm.reasoning import Answer, without_reasoning
 from app.llm.tokens import estimate_tokens
-from app.llm.upstream import Vendor
+from app.llm.upstream import Vendor, retried
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
 
 T = TypeVar("T")
-
-LONGEST_PAUSE_SECONDS = 5.0  # a person is waiting: rather tell them to come back
 
 _FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason")
 _FINISH_NAMES = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
@@ -69,6 +66,7 @@ class LangChainChat:
         self._limit = limit
         self._model: BaseChatModel | None = None
         self._building = asyncio.Lock()
+        self.trouble: str | None = None
 
     async def stream(
         self, prompt: Sequence[Say], *, max_tokens: int
@@ -133,27 +131,22 @@ class LangChainChat:
         return asyncio.get_running_loop().time() + self._deadline_seconds
 
     async def _retried(self, call: Callable[[], Awaitable[T]], deadline: float) -> T:
-        pause = 0.5
-        for _ in range(self._max_retries):
-            try:
-                return await self._guarded(call(), deadline)
-            except UpstreamUnavailable as error:
-                wanted = pause if error.retry_after is None else error.retry_after
-                left = deadline - asyncio.get_running_loop().time()
-                if wanted > min(left, LONGEST_PAUSE_SECONDS):
-                    raise
-            await asyncio.sleep(wanted)
-            pause *= 2
-        return await self._guarded(call(), deadline)
+        return await retried(
+            lambda: self._guarded(call(), deadline), times=self._max_retries, deadline=deadline
+        )
 
     async def _guarded(self, call: Awaitable[T], deadline: float) -> T:
         # The deadline goes around each wait for the vendor, never around a `yield`: there it would
         # cancel the reader of the stream instead.
         try:
             async with asyncio.timeout_at(deadline):
-                return await call
+                answer = await call
         except Exception as error:
-            raise self._translate(error) from error
+            ours = self._translate(error)
+            self.trouble = ours.message
+            raise ours from error
+        self.trouble = None
+        return answer
 
     def _check(self, text: str, reason: str) -> None:
         if not reason:
@@ -175,20 +168,22 @@ def provider_chat(
     api_key: str | None = None,
     base_url: str | None = None,
     max_retries: int = 2,
+    setting: str = "CHAT_MODEL",
 ) -> LangChainChat:
     """Return the chat model of "provider:model", through LangChain's `init_chat_model`.
 
     api_key, base_url: None leaves both to the provider's own environment variables.
+    setting: the setting that a refusal points to.
     Raises `Misconfigured` for a malformed spec; the model's `warm` does for a missing package.
     """
     provider, _, model = spec.partition(":")
     if not provider or not model:
         raise Misconfigured(
-            f"CHAT_MODEL must look like provider:model, as in openai:gpt-5-mini; it is {spec!r}.",
-            param="CHAT_MODEL",
+            f"{setting} must look like provider:model, as in openai:gpt-5-mini; it is {spec!r}.",
+            param=setting,
         )
     key_setting = f"the API key of {provider} ({provider.upper()}_API_KEY)"
-    vendor = Vendor("model", provider, model, key_setting, "CHAT_MODEL")
+    vendor = Vendor("model", provider, model, key_setting, setting)
     extra: dict[str, Any] = {"timeout": timeout_seconds, "max_retries": 0}
     if api_key:
         extra["api_key"] = api_key
@@ -208,12 +203,12 @@ def provider_chat(
             made: BaseChatModel = init_chat_model(model, model_provider=provider, **extra)
             return made
         except ImportError as error:
-            raise missing_package("CHAT_MODEL", spec, error) from error
+            raise missing_package(setting, spec, error) from error
         except Exception as error:
             raise Misconfigured(
-                f"CHAT_MODEL={spec!r} can't be set up ({type(error).__name__}): "
+                f"{setting}={spec!r} can't be set up ({type(error).__name__}): "
                 f"check the provider's name and {key_setting}.",
-                param="CHAT_MODEL",
+                param=setting,
             ) from error
 
     return LangChainChat(

@@ -15,7 +15,7 @@ from app.llm.sentences import Kept, names, sentences
 from app.llm.tokens import estimate_tokens
 from app.llm.words import CUES, OPENS_OR_CLOSES
 
-_TRANSCRIPT = re.compile(r"<transcript>(.*?)</transcript>", re.DOTALL)
+_TRANSCRIPT = re.compile(r"<transcript\b[^>]*>(.*?)</transcript>", re.DOTALL)
 _PREVIOUS = re.compile(r"<previous_summary>(.*?)</previous_summary>", re.DOTALL)
 _LINE = re.compile(r"^\s*\[\d+\]\s*(user|assistant)\s*:\s*", re.IGNORECASE)
 _SUMMARY_LINE = re.compile(r"^\s*(user|assistant)\s*:\s*", re.IGNORECASE)

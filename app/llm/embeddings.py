@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.errors import Misconfigured, UpstreamInvalid
+from app.errors import AppError, Misconfigured, UpstreamInvalid
 from app.llm.base import Embedder, Thresholds
 from app.llm.chat import missing_package
 from app.llm.local import UNMEASURED, Kind, local_embedder
 from app.llm.onnx import Rows, unit_rows
 from app.llm.recent import RecentRows
-from app.llm.upstream import Vendor
+from app.llm.upstream import Vendor, retried
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -33,8 +33,7 @@ DIMENSIONS = {
 THRESHOLDS = {"openai:text-embedding-3-small": Thresholds(memory=0.70, documents=0.70)}
 
 BATCH = 96  # Pinecone's most inputs a request
-PINECONE_RETRIES = 2
-LANGCHAIN_RETRIES = 2
+RETRIES = 2
 
 # Providers refuse an empty input, and an index a vector of zeros.
 _NOTHING = "(empty)"
@@ -106,6 +105,7 @@ class MockEmbedder:
         self.name = f"mock:{dimension}"
         self.dimension = dimension
         self.thresholds = Thresholds(memory=0.0, documents=0.0)
+        self.trouble: str | None = None
 
     async def embed(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
         """Return (len(texts), dimension) float32, rows of length 1; `kind` does not matter."""
@@ -135,6 +135,7 @@ class RemoteEmbedder(ABC):
         self.thresholds = THRESHOLDS.get(name, UNMEASURED)
         self._vendor = vendor
         self._deadline_seconds = deadline_seconds
+        self.trouble: str | None = None
         self._recent: dict[Kind, RecentRows] = {"query": RecentRows(), "passage": RecentRows()}
 
     async def embed(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
@@ -165,11 +166,22 @@ class RemoteEmbedder(ABC):
         """Ask the vendor for one batch; any error of its SDK may come out."""
 
     async def _guarded(self, texts: list[str], kind: Kind) -> Sequence[Sequence[float]]:
+        deadline = asyncio.get_running_loop().time() + self._deadline_seconds
+
+        async def attempt() -> Sequence[Sequence[float]]:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    return await self._batch(texts, kind)
+            except Exception as error:
+                raise self._vendor.translate(error) from error
+
         try:
-            async with asyncio.timeout(self._deadline_seconds):
-                return await self._batch(texts, kind)
-        except Exception as error:
-            raise self._vendor.translate(error) from error
+            found = await retried(attempt, times=RETRIES, deadline=deadline)
+        except AppError as error:
+            self.trouble = error.message
+            raise
+        self.trouble = None
+        return found
 
     def _checked(self, values: Sequence[Sequence[float]], count: int) -> Rows:
         try:
@@ -243,7 +255,7 @@ class PineconeEmbedder(RemoteEmbedder):
             api_key=self._api_key,
             host=self._host,
             timeout=self._deadline_seconds,
-            retry_config=RetryConfig(max_retries=PINECONE_RETRIES, max_wait=5.0),
+            retry_config=RetryConfig(max_retries=0),
         )
 
 
@@ -313,7 +325,7 @@ class LangChainEmbedder(RemoteEmbedder):
         options: dict[str, Any] = {
             "http_async_client": DefaultAsyncHttpxClient(),
             "timeout": self._deadline_seconds,
-            "max_retries": LANGCHAIN_RETRIES,
+            "max_retries": 0,
             # Its own length check downloads a tokenizer.
             "check_embedding_ctx_length": False,
         }

@@ -21,7 +21,7 @@ def groq_chat(
     max_retries: int = 2,
     temperature: float = 0.3,
     reasoning_effort: str | None = None,
-    model_setting: str = "GROQ_MODEL",
+    setting: str = "CHAT_MODEL",
 ) -> LangChainChat:
     """Return a Groq model as our `ChatModel`.
 
@@ -29,12 +29,12 @@ def groq_chat(
     timeout_seconds: for a call with all its retries, and for a whole stream.
     reasoning_effort: None is "low" for gpt-oss, whose reasoning counts against `max_tokens`, and
     the model's own default elsewhere.
-    model_setting: the setting that a refusal of the model's id points to.
+    setting: the setting that a refusal of the model's id points to.
     Raises `Misconfigured` without a key.
     """
     if not api_key:
         raise Misconfigured("Groq needs GROQ_API_KEY.", param="GROQ_API_KEY")
-    vendor = Vendor("model", "Groq", model, "GROQ_API_KEY", model_setting)
+    vendor = Vendor("model", "Groq", model, "GROQ_API_KEY", setting)
     is_gpt_oss = model.startswith("openai/gpt-oss")
     options: dict[str, Any] = {
         "model": model,

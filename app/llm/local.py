@@ -30,7 +30,9 @@ BUNDLED_NAME = "all-MiniLM-L6-v2-int8"
 BUNDLED_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 BUNDLED_THRESHOLDS = Thresholds(memory=0.42, documents=0.35)  # measured on LoCoMo
 BUNDLED_DIMENSION = 384
-UNMEASURED = Thresholds(memory=0.30, documents=0.30)  # lets much through; `calibrate` knows better
+UNMEASURED = Thresholds(
+    memory=0.30, documents=0.30
+)  # lets much through: a threshold belongs to its model
 
 BATCH = 16
 THREADS = 2
@@ -48,6 +50,7 @@ class LocalEmbedder:
         self._encoder: Encoder | None = None
         self._loading = threading.Lock()
         self._recent = RecentRows()
+        self.trouble: str | None = None
 
     async def embed(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
         """Return (len(texts), dimension) float32, rows of length 1. See `Embedder.embed`."""
@@ -99,7 +102,9 @@ class LocalEmbedder:
         try:
             rows = encoder.encode(batch)
         except Exception as error:
-            raise UpstreamUnavailable("embedder", f"{self.name} failed on this machine.") from error
+            self.trouble = f"{self.name} failed on this machine."
+            raise UpstreamUnavailable("embedder", self.trouble) from error
+        self.trouble = None
         if rows.shape[1] != self.dimension:
             raise Misconfigured(
                 f"{self.name} makes vectors of {rows.shape[1]} dimensions; "

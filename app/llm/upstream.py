@@ -6,11 +6,13 @@ that say "Timeout" or "Connection". Reading the shape keeps every SDK out of thi
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import TypeVar
 
 from app.errors import (
     AppError,
@@ -23,6 +25,10 @@ from app.errors import (
     UpstreamUnavailable,
 )
 
+T = TypeVar("T")
+
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 5.0  # a person is waiting: rather tell them to come back
 _BUSY_WITH_OTHERS = 498  # Groq's "flex tier is out of capacity"
 _CONNECTION_WORDS = ("Connect", "Network", "Protocol", "ReadError", "WriteError", "Transport")
 
@@ -145,3 +151,23 @@ def _error_code(error: Exception) -> str | None:
     inner = body.get("error", body)
     code = inner.get("code") if isinstance(inner, Mapping) else None
     return code if isinstance(code, str) and code.isidentifier() else None
+
+
+async def retried(call: Callable[[], Awaitable[T]], *, times: int, deadline: float) -> T:
+    """Return what `call` returns, trying it again where the part is unavailable or busy.
+
+    A pause that is longer than a person waits, or than the deadline (of the loop's clock) leaves,
+    is not slept: the error comes at once, with its `retry_after`.
+    """
+    pause = FIRST_PAUSE_SECONDS
+    for _ in range(times):
+        try:
+            return await call()
+        except UpstreamUnavailable as error:
+            wanted = pause if error.retry_after is None else error.retry_after
+            left = deadline - asyncio.get_running_loop().time()
+            if wanted > min(left, LONGEST_PAUSE_SECONDS):
+                raise
+        await asyncio.sleep(wanted)
+        pause *= 2
+    return await call()

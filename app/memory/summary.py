@@ -68,7 +68,9 @@ class Summariser:
     async def _revise_once(self, previous: str, lines: Sequence[_Line]) -> Summary:
         words = max(30, int(self._max_tokens * 0.7))
         blocks = [block("previous_summary", previous)] if previous else []
-        blocks.append(block("transcript", "\n".join(line.rendered for line in lines)))
+        days = sorted({line.day for line in lines})
+        written_down = "\n".join(line.rendered for line in lines)
+        blocks.append(block("transcript", written_down, date=" to ".join(days[:1] + days[1:][-1:])))
         prompt = [
             Say("system", INSTRUCTIONS.format(words=words)),
             Say("user", "\n".join(blocks)),
@@ -77,8 +79,7 @@ class Summariser:
         written = completion.text.strip()
         if completion.reason == "length":
             written = _whole_sentences(written)
-        dates = {line.day for line in lines}
-        sources = [previous, "user assistant", *dates, *(line.source for line in lines)]
+        sources = [previous, "user assistant", *days, *(line.source for line in lines)]
         kept = keep_supported(written, sources)
         text = cut_to_sentences(
             kept.text.strip(), lambda piece: estimate_tokens(piece) <= self._max_tokens

@@ -130,7 +130,7 @@ async def test_of_two_documents_with_one_id_the_last_is_kept(client: httpx.Async
 async def test_metadata_under_our_own_names_changes_nothing_of_ours(
     client: httpx.AsyncClient,
 ) -> None:
-    names = {"text": "t", "tenant_id": "globex", "source": "s", "doc_type": "y", "chunk": 7}
+    names = {"text": "t", "tenant_id": "globex", "source": "s", "chunk": 7}
     metadata = {**names, "document_id": "other", "user_id": "ada"}
     await put(client, {"id": "d", "text": "A text.", "source": "handbook", "metadata": metadata})
     stored = await read(client, at("documents", "d"))
@@ -165,7 +165,7 @@ async def test_extreme_but_good_input_is_taken(client: httpx.AsyncClient) -> Non
     body = await chat(client, "𝄞\x07\u202e?", session_id="é" * 1024, user_id="\u3000x", top_k=0)
     assert body["sources"] == []
     detail = await read(client, at("sessions", "é" * 1024))
-    assert (detail["user_id"], detail["history"][0]["content"]) == ("\u3000x", "𝄞\x07\u202e?")
+    assert (detail["user_id"], detail["messages"][0]["content"]) == ("\u3000x", "𝄞\x07\u202e?")
 
 
 any_json = st.recursive(

@@ -115,3 +115,13 @@ async def test_a_source_goes_with_all_its_documents() -> None:
         assert answered(again) == {"deleted": 0}
         assert await vectors(runtime, "documents") == ["c"]
         assert await sources(client) == {"c"}
+
+
+async def test_source_and_kind_may_stand_in_the_metadata() -> None:
+    metadata = {"source": "handbook", "doc_type": "policy", "department": "sales"}
+    async with served() as (client, _):
+        await put(client, {"id": "d", "text": "A text.", "metadata": metadata})
+        (source,) = (await chat(client, "hello?", filters={"doc_type": "policy"}))["sources"]
+        deleted = await client.delete("/documents", params={"source": "handbook"})
+    assert source["metadata"]["source"] == "handbook"
+    assert deleted.json() == {"deleted": 1}

@@ -43,7 +43,7 @@ async def test_a_database_that_another_writer_holds_is_a_503_and_nothing_is_stor
         other.execute("ROLLBACK")
         other.close()
         await chat(client, "hi", session_id="s2")
-        assert (await read(client, at("sessions", "s2")))["messages"] == 2
+        assert (await read(client, at("sessions", "s2")))["message_count"] == 2
 
 
 async def test_a_full_disk_is_a_507_and_nothing_is_half_stored(tmp_path: Path) -> None:

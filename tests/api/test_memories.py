@@ -57,7 +57,7 @@ async def test_a_forgotten_memory_does_not_come_back(session_id: str) -> None:
         assert (await close(client, session_id))["summary"] is None
         assert await texts(client) == await texts(client, query="Porto") == []
         detail = await read(client, at("sessions", session_id))
-        assert [detail["history"][0]["content"], detail["messages"]] == [PORTO, 2]
+        assert [detail["messages"][0]["content"], detail["message_count"]] == [PORTO, 2]
         # what is said afterwards is remembered, without what was forgotten
         await chat(client, LISBON, session_id=session_id)
         summary = (await close(client, session_id))["summary"]

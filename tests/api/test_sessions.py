@@ -29,7 +29,10 @@ async def test_sessions_are_listed_the_latest_first_and_by_pages() -> None:
             before = {"cursor": page["next_cursor"]}
         of_ada = await read(client, "/sessions", params={"user_id": "ada"})
     assert pages == [["s1", "s4"], ["s3", "s2"], ["s0"]]
-    assert [(s["session_id"], s["messages"]) for s in of_ada["sessions"]] == [("s1", 4), ("s3", 2)]
+    assert [(s["session_id"], s["message_count"]) for s in of_ada["sessions"]] == [
+        ("s1", 4),
+        ("s3", 2),
+    ]
     assert {s["user_id"] for s in of_ada["sessions"]} == {"ada"}
 
 
@@ -40,7 +43,7 @@ async def test_a_session_is_read_by_pages_in_order() -> None:
         seen, after = [], 0
         while after is not None:
             page = await read(client, at("sessions", "s1"), params={"limit": 4, "after_seq": after})
-            seen += page["history"]
+            seen += page["messages"]
             after = page["next_after_seq"]
     assert [message["seq"] for message in seen] == [1, 2, 3, 4, 5, 6]
     assert [m["content"] for m in seen if m["role"] == "user"] == [
@@ -117,7 +120,7 @@ async def test_a_retried_message_reopens_its_closed_session() -> None:
             assert (await close(client, "s1"))["state"] == "closed"
             await chat(client, PORTO, session_id="s1")
             detail = await read(client, at("sessions", "s1"))
-    assert len(detail["history"]) == 2
+    assert len(detail["messages"]) == 2
     assert detail["state"] == "open"
 
 
@@ -140,14 +143,14 @@ async def test_a_deleted_session_leaves_nothing(session_id: str) -> None:
         assert (await read(client, "/stats"))["sessions"] == {"open": 0, "closed": 0, "messages": 0}
         # and the id is free for a conversation that knows nothing of the old one
         await chat(client, "hello", session_id=session_id)
-        assert (await read(client, at("sessions", session_id)))["messages"] == 2
+        assert (await read(client, at("sessions", session_id)))["message_count"] == 2
 
 
 async def test_a_receipt_is_there_for_replies_only() -> None:
     async with served() as (client, _):
         said = await chat(client, "hello", session_id="s1")
         receipt = await read(client, at("messages", said["message_id"], "receipt"))
-        history = (await read(client, at("sessions", "s1")))["history"]
+        history = (await read(client, at("sessions", "s1")))["messages"]
         refused(await client.get(at("messages", history[0]["message_id"], "receipt")), 404)
     assert receipt == {
         "message_id": said["message_id"],

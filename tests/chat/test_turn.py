@@ -39,7 +39,7 @@ async def chat(client: httpx.AsyncClient, message: str, **fields: Any) -> dict[s
 
 async def stored(client: httpx.AsyncClient, session_id: str) -> list[tuple[str, str, str]]:
     body = (await client.get(f"/sessions/{session_id}", params={"limit": 1000})).json()
-    return [(m["role"], m["content"], m["status"]) for m in body["history"]]
+    return [(m["role"], m["content"], m["status"]) for m in body["messages"]]
 
 
 async def test_a_reply_comes_with_its_sources_its_memories_and_its_receipt(

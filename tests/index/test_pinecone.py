@@ -400,4 +400,3 @@ async def test_an_index_that_could_not_be_reached_at_start_opens_with_its_first_
         server.faults = Faults()
         await index.ping()
         await index.close()
-

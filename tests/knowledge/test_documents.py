@@ -35,7 +35,7 @@ def pinecone() -> Iterator[PineconeServer]:
 @asynccontextmanager
 async def in_pinecone(server: PineconeServer) -> AsyncIterator[Runtime]:
     async with served(
-        pinecone_api_key=API_KEY, pinecone_host=server.url, pinecone_timeout_seconds=3.0
+        pinecone_api_key=API_KEY, pinecone_host=server.url, pinecone_timeout_seconds=10.0
     ) as (_, runtime):
         yield runtime
 

@@ -135,7 +135,7 @@ async def test_an_error_inside_a_stream_is_unavailable(
 
 
 async def test_a_refusal_names_the_setting_to_change(server: ModelServer) -> None:
-    chat = a_chat(server, model_setting="SUMMARY_MODEL")
+    chat = a_chat(server, setting="SUMMARY_MODEL")
     server.fault = "unauthorized"
     with pytest.raises(UpstreamRefused, match="GROQ_API_KEY"):
         await chat.complete(PROMPT, max_tokens=50)

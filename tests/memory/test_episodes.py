@@ -61,7 +61,7 @@ def in_pinecone(pinecone: PineconeServer) -> dict[str, Any]:
     return {
         "pinecone_api_key": API_KEY,
         "pinecone_host": pinecone.url,
-        "pinecone_timeout_seconds": 3.0,
+        "pinecone_timeout_seconds": 10.0,
         "summary_every_messages": 1000,
     }
 
@@ -77,12 +77,6 @@ async def until(holds: Callable[[], Any]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def until_stored(runtime: Runtime) -> None:
-    async with asyncio.timeout(20):
-        while await episode(runtime) is None:
-            await asyncio.sleep(0.01)
-
-
 async def until_idle(runtime: Runtime) -> None:
     """Return when no job runs or is due now."""
     due = sa.and_(jobs.c.state == "due", jobs.c.due_at <= db_now())
@@ -92,8 +86,15 @@ async def until_idle(runtime: Runtime) -> None:
             await asyncio.sleep(0.01)
 
 
-async def run(runtime: Runtime, kind: str, key: str) -> bool:
+async def run(runtime: Runtime, kind: str) -> bool:
+    """Do the latest job of a kind, due or not, or wait for who is at it; says if it succeeded."""
+    latest = sa.select(jobs.c.key).where(jobs.c.kind == kind).order_by(jobs.c.id.desc()).limit(1)
+    key = await runtime.database.read(lambda c: c.execute(latest).scalar_one())
     return await runtime.worker.run_key("default", kind, key)
+
+
+async def ask_to_close(runtime: Runtime) -> None:
+    await runtime.episodes.ask_to_close(await runtime.sessions.get("default", "s1", None))
 
 
 async def episode(runtime: Runtime, session_id: str = "s1") -> Episode | None:
@@ -191,8 +192,8 @@ async def test_a_summary_that_fails_stays_pending_with_its_reason_until_it_succe
         due = sa.select(jobs.c.due_at - db_now()).where(jobs.c.kind == "summarise")
         wait = (await runtime.database.read(lambda c: c.execute(due).scalar_one())) / 1_000_000
         model.fault, model.script = None, ("The user likes tea.",)
-        assert await run(runtime, "summarise", "s1:0")
-        assert await run(runtime, "close", "s1:4")
+        assert await run(runtime, "summarise")
+        assert await run(runtime, "close")
         ready = await read(client, "/health/ready")
         session = await read(client, "/sessions/s1")
     assert failed["status"] == "degraded"
@@ -216,7 +217,7 @@ async def test_an_index_that_fails_is_repaired_without_another_model_call(
         stored = await episode(runtime)
         pinecone.faults = Faults()
         assert await vectors(runtime) == {}
-        assert await run(runtime, "close", "s1:2")
+        assert await run(runtime, "close")
         assert await vectors(runtime) == {"s1": "The user likes tea."}
         session = await read(client, "/sessions/s1")
     assert closing["state"] == "open"
@@ -232,15 +233,15 @@ async def test_a_stop_between_storing_and_indexing_is_repaired_without_another_m
 ) -> None:
     async with serving(model, **in_pinecone(pinecone)) as (client, runtime):
         await talk(client, "I like tea.")
-        await runtime.episodes.ask_to_close(await runtime.sessions.get("default", "s1", None))
+        await ask_to_close(runtime)
         pinecone.faults = Faults(latency_seconds=30.0, times=1)
-        running = asyncio.create_task(run(runtime, "close", "s1:2"))
-        await until_stored(runtime)
+        running = asyncio.create_task(run(runtime, "close"))
+        await until(lambda: pinecone.paths()[-1] == "/vectors/upsert")
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         assert await vectors(runtime) == {}
-        assert await run(runtime, "close", "s1:2")
+        assert await run(runtime, "close")
         assert await vectors(runtime) == {"s1": "The user likes tea."}
     assert len(model.requests) == 1
 
@@ -251,10 +252,9 @@ async def test_a_late_push_of_an_older_summary_does_not_stay_over_a_newer_one(
     model.script = ("The user likes tea.", "The user likes coffee.")
     async with serving(model, **in_pinecone(pinecone)) as (client, runtime):
         await talk(client, "I like tea.")
-        await runtime.episodes.ask_to_close(await runtime.sessions.get("default", "s1", None))
+        await ask_to_close(runtime)
         pinecone.faults = Faults(latency_seconds=1.5, times=1)
-        late = asyncio.create_task(run(runtime, "close", "s1:2"))
-        await until_stored(runtime)
+        late = asyncio.create_task(run(runtime, "close"))
         await until(lambda: pinecone.paths()[-1] == "/vectors/upsert")
         await talk(client, "I like coffee.")
         assert (await close(client, "s1"))["state"] == "closed"
@@ -268,10 +268,9 @@ async def test_a_session_that_is_deleted_while_its_vector_is_pushed_leaves_none(
 ) -> None:
     async with serving(model, **in_pinecone(pinecone)) as (client, runtime):
         await talk(client, "I like tea.")
-        await runtime.episodes.ask_to_close(await runtime.sessions.get("default", "s1", None))
+        await ask_to_close(runtime)
         pinecone.faults = Faults(latency_seconds=1.0, times=1)
-        late = asyncio.create_task(run(runtime, "close", "s1:2"))
-        await until_stored(runtime)
+        late = asyncio.create_task(run(runtime, "close"))
         await until(lambda: pinecone.paths()[-1] == "/vectors/upsert")
         deleted = await client.delete("/sessions/s1")
         assert not await late
@@ -297,12 +296,10 @@ async def test_two_jobs_about_the_same_messages_make_one_revision(model: ModelSe
                 now=session.created_at,
             )
         )
-        done = await asyncio.gather(
-            run(runtime, "close", "s1:2"), run(runtime, "summarise", "s1:0")
-        )
+        done = await asyncio.gather(run(runtime, "close"), run(runtime, "summarise"))
         found = await episode(runtime)
         session = await runtime.sessions.get("default", "s1", None)
-    assert done == [True, True]
+    assert all(done)
     assert session.state == "closed"
     assert found is not None
     assert found.version == session.memory_revision == 1
@@ -327,7 +324,7 @@ async def test_an_episode_that_is_deleted_while_its_checkpoint_runs_stays_delete
     assert forgotten.json() == {"id": "s1", "vectors": "removed"}
     assert listed["memories"] == []
     assert (closed["state"], closed["summary"]) == ("closed", None)
-    assert (session["state"], session["summary"], session["messages"]) == ("closed", None, 4)
+    assert (session["state"], session["summary"], session["message_count"]) == ("closed", None, 4)
     assert len(model.requests) == 2
 
 
@@ -355,12 +352,12 @@ async def test_a_worker_whose_lease_ran_out_stores_nothing(model: ModelServer) -
     model.fault, model.fault_times, model.latency_seconds = "slow", 1, 1.0
     async with serving(model, summary_every_messages=1000) as (client, runtime):
         await talk(client, "I like green tea.")
-        await runtime.episodes.ask_to_close(await runtime.sessions.get("default", "s1", None))
+        await ask_to_close(runtime)
         claim = await Jobs(runtime.database, lease_seconds=0.01).claim(["close"])
         assert claim is not None
         stale = asyncio.ensure_future(runtime.episodes.handlers()["close"](claim))
         await until(lambda: len(model.requests) == 1)
-        assert await run(runtime, "close", "s1:2")
+        assert await run(runtime, "close")
         stored = await episode(runtime)
         with pytest.raises(LostClaim):
             await stale
@@ -417,13 +414,11 @@ async def test_a_checkpoint_waits_for_a_turn_that_is_still_running(model: ModelS
             busy = await client.post("/chat", json={"message": "two", "session_id": "s1"})
             assert busy.status_code == 503
             await until_idle(runtime)
-            assert await runtime.jobs.state("default", "summarise", "s1:0") == (
-                "due",
-                "a turn of the session is still running",
-            )
+            pending = await runtime.jobs.pending()
+            assert pending["summarise"]["last_error"] == "a turn of the session is still running"
             await first
             slow.script = ("The user counts.",)
-            assert await run(runtime, "summarise", "s1:0")
+            assert await run(runtime, "summarise")
             assert await episode(runtime) is not None
 
 
@@ -440,7 +435,8 @@ async def test_after_a_restart_the_monitor_goes_on_where_it_was(
     in_an_hour = datetime.now(UTC) + timedelta(hours=1)
     async with serving(model, **disk) as (client, runtime):
         assert (await runtime.monitor.sweep(in_an_hour)).quiet == 2
-        await runtime.worker.drain()
+        runtime.worker.wake()
+        await until_idle(runtime)
         assert (await runtime.monitor.sweep(in_an_hour)).quiet == 0
         listed = await read(client, "/sessions")
         found = await vectors(runtime)
@@ -458,9 +454,9 @@ async def test_hostile_text_can_not_close_its_block(model: ModelServer) -> None:
         await close(client, "s1")
     system, said = model.requests[0]["messages"]
     assert "Now obey" not in system["content"]
-    assert said["content"].startswith("<transcript>\n")
+    assert said["content"].startswith('<transcript date="')
     assert said["content"].endswith("\n</transcript>")
-    assert said["content"].count("</transcript>") == said["content"].count("<transcript>") == 1
+    assert said["content"].count("</transcript>") == said["content"].count("<transcript") == 1
     assert "<previous_summary>" not in said["content"]
 
 

@@ -19,7 +19,7 @@ from tests.served import served
 from tests.wire.openai import ModelServer, model_server
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
-TRANSCRIPT = re.compile(r"<transcript>\n(.*)\n</transcript>", re.DOTALL)
+TRANSCRIPT = re.compile(r"<transcript date=[^>]*>\n(.*)\n</transcript>", re.DOTALL)
 PREFIX = re.compile(r"^\[\d+\] (?:user|assistant): ", re.MULTILINE)
 
 
