@@ -25,11 +25,10 @@ DEFAULT_TENANT = "default"
 LOCAL_USER = "default"  # whose memory it is when a lone developer names nobody
 _TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
 
-_VALID = sa.select(api_keys.c.tenant_id, api_keys.c.user_id, api_keys.c.role).where(
-    api_keys.c.revoked_at.is_(None)
+_PRESENTED = sa.select(api_keys.c.tenant_id, api_keys.c.user_id, api_keys.c.role).where(
+    api_keys.c.hash == sa.bindparam("presented"), api_keys.c.revoked_at.is_(None)
 )
-_PRESENTED = _VALID.where(api_keys.c.hash == sa.bindparam("presented"))
-_ANY_KEY = _VALID.limit(1)
+_ANY_KEY = sa.select(api_keys.c.id).limit(1)  # revoked ones too: see `Keys.caller`
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +127,9 @@ class Keys:
         """
         if secret and self._setting and hmac.compare_digest(_hash(secret), _hash(self._setting)):
             return Caller(DEFAULT_TENANT, None, "admin")
-        columns = (api_keys.c.hash, api_keys.c.tenant_id, api_keys.c.user_id, api_keys.c.role)
-        presented = sa.select(*columns).where(
-            api_keys.c.hash == _hash(secret or ""), api_keys.c.revoked_at.is_(None)
-        )
-        any_key_at_all = sa.select(api_keys.c.id).limit(1)
+        presented = {"presented": _hash(secret or "")}
         known, any_key = await self._database.read(
-            lambda c: (c.execute(presented).first(), c.execute(any_key_at_all).first())
+            lambda c: (c.execute(_PRESENTED, presented).first(), c.execute(_ANY_KEY).first())
         )
         if known is not None:
             return Caller(known.tenant_id, known.user_id, cast(Role, known.role))

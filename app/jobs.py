@@ -7,10 +7,7 @@ nothing. Leases run on the database's clock.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import random
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,15 +18,14 @@ import sqlalchemy as sa
 from app.db import Connection, Database, db_now
 from app.db.insert import insert_new
 from app.db.tables import after, jobs
-from app.errors import AppError
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 2.0
 LONGEST_RETRY_SECONDS = 900.0
-LOOK_AGAIN_SECONDS = 0.1
+LONGEST_ASKED_SECONDS = 3600.0
 CALLER_SECONDS = 60.0  # a job whose caller does it itself is left alone for so long
+LATE_SECONDS = 600.0  # by then, whoever was at something when it was deleted has ended
 
 
 class LostClaim(Exception):
@@ -39,10 +35,9 @@ class LostClaim(Exception):
 class Postpone(Exception):
     """Raised by a handler: not now, try again. `reason` is shown in /health/ready."""
 
-    def __init__(self, reason: str, *, after_seconds: float | None = None) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.after_seconds = after_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +148,13 @@ class Jobs:
         return await self._database.write(held)
 
     async def fail(self, claim: Claim, reason: str, *, after_seconds: float | None = None) -> None:
-        """Put the job back with its reason, due after a growing, jittered pause."""
-        backoff = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (claim.attempts - 1))
-        pause = max(after_seconds or 0.0, backoff) * random.uniform(1.0, 1.25)  # noqa: S311
+        """Put the job back with its reason, due after a growing, jittered pause.
+
+        `after_seconds` is what the failing part asked for; it is believed up to an hour.
+        """
+        backoff = FIRST_RETRY_SECONDS * 2 ** min(claim.attempts - 1, 20)
+        asked = min(after_seconds or 0.0, LONGEST_ASKED_SECONDS)
+        pause = max(asked, min(backoff, LONGEST_RETRY_SECONDS)) * random.uniform(1.0, 1.25)  # noqa: S311
 
         def put_back(connection: Connection) -> None:
             connection.execute(
@@ -188,93 +187,6 @@ class Jobs:
             jobs.c.state == "done", jobs.c.finished_at < after(-older_than_seconds)
         )
         return await self._database.write(lambda c: c.execute(old).rowcount)
-
-
-class Worker:
-    """Claims due jobs and hands them to the handler of their kind."""
-
-    def __init__(
-        self, queue: Jobs, handlers: Mapping[str, Handler], *, lease_seconds: float
-    ) -> None:
-        self._queue = queue
-        self._handlers = handlers
-        self._lease_seconds = lease_seconds
-        self._news = asyncio.Event()
-
-    def wake(self) -> None:
-        """Say that there may be something due, so that it need not wait for the next poll."""
-        self._news.set()
-
-    async def work(self, *, poll_seconds: float) -> None:
-        """One pass: do all that is due, then wait for news or for the next poll."""
-        self._news.clear()
-        await self.drain()
-        try:
-            async with asyncio.timeout(poll_seconds):
-                await self._news.wait()
-        except TimeoutError:
-            return
-
-    async def drain(self) -> int:
-        """Do all that is due now; returns the number of jobs tried."""
-        tried = 0
-        while (claim := await self._queue.claim(list(self._handlers))) is not None:
-            await self.run(claim)
-            tried += 1
-        return tried
-
-    async def run_key(self, tenant_id: str, kind: str, key: str) -> bool:
-        """Do one named job now, or wait for the worker that is at it; says whether it is done."""
-        patience = time.monotonic() + self._lease_seconds
-        while time.monotonic() < patience:
-            claim = await self._queue.claim_key(tenant_id, kind, key)
-            if claim is not None:
-                return await self.run(claim)
-            state = await self._queue.state(tenant_id, kind, key)
-            if state is None or state[0] == "done":
-                return state is not None
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        return False
-
-    async def run(self, claim: Claim) -> bool:
-        """Do one claimed job while renewing its lease; returns whether it succeeded."""
-        work = asyncio.ensure_future(self._handlers[claim.kind](claim))
-        renewal = asyncio.ensure_future(self._renew(claim, work))
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError:
-            work.cancel()
-            await asyncio.wait([work])
-            await self._queue.fail(claim, "the service was stopped")
-            raise
-        finally:
-            renewal.cancel()
-        return await self._settle(claim, work)
-
-    async def _settle(self, claim: Claim, work: asyncio.Future[None]) -> bool:
-        """Put a job back that failed, with its reason; says whether it succeeded."""
-        error = LostClaim() if work.cancelled() else work.exception()
-        if error is None:
-            return True
-        if isinstance(error, LostClaim):
-            log.info("job %s %s was taken over or cancelled", claim.kind, claim.id)
-        elif isinstance(error, Postpone):
-            await self._queue.fail(claim, error.reason, after_seconds=error.after_seconds)
-        elif isinstance(error, AppError):
-            log.warning("job %s %s failed: %s", claim.kind, claim.id, error.message)
-            await self._queue.fail(claim, error.message, after_seconds=error.retry_after)
-        else:
-            log.error("job %s %s failed", claim.kind, claim.id, exc_info=error)
-            await self._queue.fail(claim, type(error).__name__)
-        return False
-
-    async def _renew(self, claim: Claim, work: asyncio.Future[None]) -> None:
-        try:
-            while True:
-                await asyncio.sleep(self._lease_seconds / 3)
-                await self._queue.extend(claim)
-        except LostClaim:
-            work.cancel()
 
 
 def _claim(

@@ -21,7 +21,7 @@ from app.db import Database, open_database
 from app.errors import Misconfigured, UpstreamError
 from app.identity import Keys
 from app.index.base import Index
-from app.jobs import Jobs, Worker
+from app.jobs import Jobs
 from app.knowledge.documents import Documents
 from app.llm.base import ChatModel, Embedder
 from app.memory.episodes import Episodes
@@ -32,6 +32,7 @@ from app.sessions.base import SessionStore
 from app.sessions.sql import SqlSessions
 from app.settings import Settings
 from app.stamp import Stamp, check_stamp
+from app.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -177,6 +178,10 @@ def _assemble(
         threshold=_or(settings.memory_threshold, gates.memory),
         top_k=settings.memory_top_k,
     )
+
+    async def run_now(tenant_id: str, kind: str, key: str) -> BaseException | None:
+        return await worker.run_now(tenant_id, kind, key)
+
     documents = Documents(
         database,
         queue,
@@ -185,6 +190,7 @@ def _assemble(
         threshold=_or(settings.document_threshold, gates.documents),
         top_k=settings.document_top_k,
         clock=clock,
+        run_now=run_now,
     )
     worker = Worker(
         queue,

@@ -1,6 +1,6 @@
 """What ingest reports on purpose: data that can't become documents. Touches nothing.
 
-`app.api` renders these as client errors; the command line prints them.
+The command line prints these; the service, which takes only finished documents, meets none.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 
 from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Storable, Text
 from app.api.responses import documented, error_body, event, event_stream
-from app.chat.turn import Answer, Ask, Failed, Running
+from app.chat.ask import Ask
+from app.chat.running import Answer, Failed, Running
 from app.errors import TooLarge
 from app.index.filters import validate
 from app.llm.base import Token

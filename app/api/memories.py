@@ -1,4 +1,4 @@
-"""What is remembered of a user: list, search, forget. Touches: memory."""
+"""What is remembered of a user: list, search, forget. Touches: memory, the index, the embedder."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ async def delete_memory(
     """Forget what a conversation left behind; its messages stay, and are not summarised again."""
     session_id = await _session_of(runtime, caller.tenant_id, memory_id)
     key = await runtime.episodes.forget(caller.tenant_id, caller.may_see(user_id), session_id)
-    removed = await runtime.worker.run_key(caller.tenant_id, "sync_episode", key)
-    return DeletedMemory(id=memory_id, vectors="removed" if removed else "being removed")
+    failure = await runtime.worker.run_now(caller.tenant_id, "sync_episode", key)
+    return DeletedMemory(id=memory_id, vectors="removed" if failure is None else "being removed")
 
 
 async def _session_of(runtime: Runtime, tenant_id: str, memory_id: str) -> str:

@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from app.errors import AppError
+from app.errors import AppError, InvalidRequest
 from app.telemetry import request_id
 
 _CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
@@ -84,7 +84,7 @@ def install_error_handlers(app: FastAPI) -> None:
         return response
 
 
-def _as_app_error(error: RequestValidationError) -> AppError:
+def _as_app_error(error: RequestValidationError) -> InvalidRequest:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:])  # after "body", "query" or "path"
     kind = first["type"]
@@ -99,9 +99,7 @@ def _as_app_error(error: RequestValidationError) -> AppError:
         message = f"unknown field {where!r}"
     else:
         message = f"{where or 'body'}: {first['msg']}"
-    failure = AppError(message, param=where or None)
-    failure.status, failure.code, failure.type = 422, "invalid_request", "invalid_request_error"
-    return failure
+    return InvalidRequest(message, param=where or None)
 
 
 def event(name: str, data: Mapping[str, Any]) -> str:

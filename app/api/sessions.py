@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel, TypeAdapter
 
 from app.api.deps import CallerDep, Id, RuntimeDep, UserQuery
 from app.api.responses import documented
@@ -19,6 +19,7 @@ from app.sessions.base import Message, Session
 router = APIRouter(tags=["sessions"])
 
 MAX_SEQ = 2**31 - 1  # what the column holds on every database
+_CURSOR = TypeAdapter[tuple[datetime, str]](tuple[AwareDatetime, Id])
 
 
 class SessionOut(BaseModel):
@@ -103,7 +104,7 @@ async def close_session(
     pending = None
     if session.state == "open":
         key = await runtime.episodes.ask_to_close(session, delay_seconds=CALLER_SECONDS)
-        if not await runtime.worker.run_key(tenant, "close", key):
+        if await runtime.worker.run_now(tenant, "close", key) is not None:
             state = await runtime.jobs.state(tenant, "close", key)
             pending = (state and state[1]) or "it is being summarised"
         session = await runtime.sessions.get(tenant, session_id, user)
@@ -147,11 +148,11 @@ async def delete_session(
     tenant = caller.tenant_id
     await runtime.sessions.get(tenant, session_id, caller.may_see(user_id))
     key, messages = await runtime.sessions.delete(tenant, session_id, now=runtime.clock())
-    removed = await runtime.worker.run_key(tenant, "sync_episode", key)
+    failure = await runtime.worker.run_now(tenant, "sync_episode", key)
     return DeletedSession(
         session_id=session_id,
         messages=messages,
-        vectors="removed" if removed else "being removed",
+        vectors="removed" if failure is None else "being removed",
     )
 
 
@@ -180,9 +181,9 @@ def _decoded(cursor: str | None) -> tuple[datetime, str] | None:
     if cursor is None:
         return None
     try:
-        moment, session_id = json.loads(urlsafe_b64decode(cursor.encode()))
-        return datetime.fromisoformat(moment).astimezone(UTC), str(session_id)
-    except (ValueError, TypeError) as error:
+        moment, session_id = _CURSOR.validate_json(urlsafe_b64decode(cursor.encode()))
+        return moment.astimezone(UTC), session_id
+    except (ValueError, OverflowError) as error:
         raise InvalidRequest("this is no cursor of a page of sessions", param="cursor") from error
 
 

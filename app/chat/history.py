@@ -23,10 +23,9 @@ class History:
 async def read_history(sessions: SessionStore, episodes: Episodes, turn: Turn) -> History:
     """Return the history before a turn's question; costs the same for a session of any length."""
     session = turn.session
-    messages = await sessions.history(
-        session.tenant_id, session.session_id, before_seq=turn.question.seq, limit=RECENT
-    )
+    messages = await sessions.history(turn, limit=RECENT)
     if not messages or messages[0].seq == 1:
         return History(messages, "")
     episode = await episodes.get(session.tenant_id, session.session_id)
-    return History(messages, "" if episode is None else episode.text)
+    is_ours = episode is not None and episode.user_id == session.user_id
+    return History(messages, episode.text if episode is not None and is_ours else "")

@@ -1,28 +1,17 @@
-"""Memories and documents for a question, from both namespaces at once. Touches: both rooms."""
+"""Memories and documents for a question, from both namespaces at once.
+
+Touches: the embedder, memory, knowledge.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 
-from app.index.base import Filter
+from app.chat.ask import Ask
 from app.knowledge.documents import Documents, Found
 from app.llm.base import Embedder
 from app.memory.recall import Recall, Recalled
-from app.sessions.base import MemoryMode
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a turn may look for. `top_k` is for documents; None means the setting."""
-
-    tenant_id: str
-    user_id: str
-    session_id: str
-    question: str
-    memory: MemoryMode
-    filters: Filter | None
-    top_k: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +30,20 @@ class Retriever:
         self._recall = recall
         self._documents = documents
 
-    async def search(self, wanted: Wanted) -> Retrieved:
+    async def search(self, ask: Ask) -> Retrieved:
         """Raises `UpstreamError` when the embedder or the index fails."""
-        question = (await self._embedder.embed([wanted.question], kind="query"))[0]
+        question = (await self._embedder.embed([ask.text], kind="query"))[0]
         documents = self._documents.search(
-            wanted.tenant_id, question, filter=wanted.filters, top_k=wanted.top_k
+            ask.tenant_id, question, filter=ask.filters, top_k=ask.top_k
         )
-        if wanted.memory == "off":
+        if ask.memory == "off":
             return Retrieved(None, await documents)
         memories = self._recall.search(
-            wanted.tenant_id,
-            wanted.user_id,
+            ask.tenant_id,
+            ask.user_id,
             question,
-            words=wanted.question,
-            leave_out_session=wanted.session_id,
+            words=ask.text,
+            leave_out_session=ask.session_id,
         )
         recalled, found = await asyncio.gather(memories, documents)
         return Retrieved(recalled, found)

@@ -18,98 +18,23 @@ from datetime import datetime
 from typing import Any
 
 from app.background import Background
+from app.chat.ask import Ask
 from app.chat.history import read_history
 from app.chat.prompt import Budget, Prompt, build_prompt, check_size
-from app.chat.retrieve import Retrieved, Retriever, Wanted
+from app.chat.receipt import used_memories, used_passages, write_receipt
+from app.chat.retrieve import Retriever
+from app.chat.running import Answer, Running
 from app.chat.turnstile import Turnstile
-from app.errors import AppError, Conflict, SessionBusy
-from app.index.base import Filter
+from app.errors import AppError, Conflict, SessionBusy, UpstreamError
 from app.knowledge.documents import Documents, Passage
 from app.llm.base import ChatModel, Finish, Token
 from app.memory.episodes import Episodes
-from app.memory.recall import Memory, Recall
-from app.sessions.base import MemoryMode, NewTurn, SessionStore, Status, Turn
+from app.memory.recall import Recall
+from app.sessions.base import NewTurn, SessionStore, Status, Turn
 
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What a caller asks, checked and entitled."""
-
-    tenant_id: str
-    user_id: str
-    session_id: str
-    text: str
-    client_message_id: str | None = None
-    memory: MemoryMode = "on"
-    filters: Filter | None = None
-    top_k: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A finished turn, stored."""
-
-    session_id: str
-    message_id: str
-    reply: str
-    memories: tuple[Memory, ...]
-    passages: tuple[Passage, ...]
-    receipt: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The end of a turn that failed after the bar."""
-
-    error: AppError
-
-
-Event = Token | Answer | Failed
-
-
-class Running:
-    """A turn that is under way; `events` ends with an `Answer` or a `Failed`."""
-
-    def __init__(self, session_id: str) -> None:
-        self.session_id = session_id
-        self._prepared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
-
-    async def events(self) -> AsyncIterator[Event]:
-        while True:
-            event = await self._events.get()
-            yield event
-            if not isinstance(event, Token):
-                return
-
-    async def answer(self) -> Answer:
-        """Return the finished turn. Raises the `AppError` that it failed with."""
-        async for event in self.events():
-            if isinstance(event, Failed):
-                raise event.error
-            if isinstance(event, Answer):
-                return event
-        raise AssertionError("a turn ends with an Answer or a Failed")
-
-    async def prepared(self) -> None:
-        await asyncio.shield(self._prepared)
-
-    def pass_the_bar(self) -> None:
-        if not self._prepared.done():
-            self._prepared.set_result(None)
-
-    def emit(self, event: Event) -> None:
-        self._events.put_nowait(event)
-
-    def fail(self, error: AppError) -> None:
-        if not self._prepared.done():
-            self._prepared.set_exception(error)
-            self._prepared.exception()  # the caller may have left: seen is not unseen
-        self.emit(Failed(error))
 
 
 @dataclass(slots=True)
@@ -119,6 +44,16 @@ class _Draft:
     turn: Turn
     text: str = ""
     marks: dict[str, float] = field(default_factory=dict)
+
+    def milliseconds(self) -> dict[str, float]:
+        """Return how long the turn waited, retrieved and spoke."""
+        start, waited, retrieved, spoken = self.marks.values()
+        steps = {
+            "waiting": waited - start,
+            "retrieval": retrieved - waited,
+            "model": spoken - retrieved,
+        }
+        return {step: round(seconds * 1000, 1) for step, seconds in steps.items()}
 
 
 class Turns:
@@ -169,11 +104,10 @@ class Turns:
         return running
 
     async def _run(self, ask: Ask, running: Running) -> None:
-        holder = uuid.uuid4().hex
         try:
-            turn = await self._begin(ask, holder)
+            turn = await self._begin(ask)
             if turn.mine:
-                await self._answer(ask, turn, holder, running)
+                await self._answer(ask, turn, running)
             else:
                 await self._repeat(turn, running)
         except AppError as error:
@@ -185,16 +119,16 @@ class Turns:
             log.exception("a turn failed in a way that nobody foresaw")
             running.fail(AppError("something went wrong on our side"))
 
-    async def _begin(self, ask: Ask, holder: str) -> Turn:
+    async def _begin(self, ask: Ask) -> Turn:
         """Store the message; for a repeat of one that is being answered, wait for its end."""
         new = NewTurn(
-            ask.tenant_id,
-            ask.session_id,
-            ask.user_id,
-            ask.text,
-            ask.client_message_id,
-            ask.memory,
-            holder,
+            tenant_id=ask.tenant_id,
+            session_id=ask.session_id,
+            user_id=ask.user_id,
+            text=ask.text,
+            client_message_id=ask.client_message_id,
+            memory=ask.memory,
+            holder=uuid.uuid4().hex,
         )
         patience = time.monotonic() + self._wait_seconds
         while True:
@@ -205,39 +139,31 @@ class Turns:
                 raise SessionBusy("this message is still being answered", retry_after=5)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
-    async def _answer(self, ask: Ask, turn: Turn, holder: str, running: Running) -> None:
+    async def _answer(self, ask: Ask, turn: Turn, running: Running) -> None:
         draft = _Draft(turn, marks={"start": time.monotonic()})
-        async with self._lease(turn, holder):
+        async with self._lease(turn):
             try:
                 async with self._turnstile.my_turn(turn):
-                    answer = await self._steps(ask, draft, holder, running)
+                    answer = await self._steps(ask, draft, running)
             except AppError as error:
-                await self._store(draft, holder, "failed", None, error)
+                await self._store(draft, "failed", None, error)
                 raise
             except asyncio.CancelledError:
                 stopped = AppError("the service was stopped")
-                await asyncio.shield(self._store(draft, holder, "interrupted", None, stopped))
+                await asyncio.shield(self._store(draft, "interrupted", None, stopped))
                 raise
             except Exception:
-                await self._store(draft, holder, "failed", None, AppError("internal error"))
+                draft.text = ""  # it may be what could not be stored
+                await self._store(draft, "failed", None, AppError("internal error"))
                 raise
         running.emit(answer)
 
-    async def _steps(self, ask: Ask, draft: _Draft, holder: str, running: Running) -> Answer:
+    async def _steps(self, ask: Ask, draft: _Draft, running: Running) -> Answer:
         """Retrieve, build the prompt, speak, store: the turn from its own moment on."""
         draft.marks["waited"] = time.monotonic()
-        wanted = Wanted(
-            ask.tenant_id,
-            ask.user_id,
-            ask.session_id,
-            ask.text,
-            ask.memory,
-            ask.filters,
-            ask.top_k,
-        )
         history, retrieved = await asyncio.gather(
             read_history(self._sessions, self._episodes, draft.turn),
-            self._retriever.search(wanted),
+            self._retriever.search(ask),
         )
         draft.marks["retrieved"] = time.monotonic()
         prompt = build_prompt(
@@ -252,15 +178,22 @@ class Turns:
         running.pass_the_bar()
         finish = await self._speak(prompt, draft, running)
         draft.marks["spoken"] = time.monotonic()
-        receipt = self._receipt(ask, draft, retrieved, prompt, finish)
-        await self._store(draft, holder, "complete", receipt, None)
+        receipt = write_receipt(
+            ask,
+            retrieved,
+            prompt,
+            finish,
+            embedding_model=self._embedding_model,
+            milliseconds=draft.milliseconds(),
+        )
+        await self._store(draft, "complete", receipt, None)
         return Answer(
-            ask.session_id,
-            draft.turn.reply.id,
-            draft.text,
-            prompt.memories,
-            prompt.passages,
-            receipt,
+            session_id=ask.session_id,
+            message_id=draft.turn.reply.id,
+            reply=draft.text,
+            memories=prompt.memories,
+            passages=prompt.passages,
+            receipt=receipt,
         )
 
     async def _speak(self, prompt: Prompt, draft: _Draft, running: Running) -> Finish:
@@ -279,7 +212,6 @@ class Turns:
     async def _store(
         self,
         draft: _Draft,
-        holder: str,
         status: Status,
         receipt: Mapping[str, Any] | None,
         error: AppError | None,
@@ -288,7 +220,6 @@ class Turns:
         told = None if error is None else {"code": error.code, "message": error.message}
         session = await self._sessions.end_turn(
             draft.turn,
-            holder,
             status=status,
             content=draft.text,
             receipt=receipt,
@@ -299,96 +230,57 @@ class Turns:
             if status == "complete":
                 raise Conflict("the session was deleted, or its turn was taken over meanwhile")
             return
-        if await self._episodes.after_turn(session, draft.turn.reply.seq):
-            self._wake_worker()
+        try:
+            if await self._episodes.after_turn(session, draft.turn.reply.seq):
+                self._wake_worker()
+        except AppError as failure:  # the reply is stored; the next turn or the monitor asks again
+            log.warning("could not ask for a checkpoint: %s", failure.message)
 
     @asynccontextmanager
-    async def _lease(self, turn: Turn, holder: str) -> AsyncIterator[None]:
+    async def _lease(self, turn: Turn) -> AsyncIterator[None]:
         """Keep other runs off this reply for as long as we are at it."""
-        keeper = asyncio.create_task(self._keep(turn, holder), name="lease of a turn")
+        keeper = asyncio.create_task(self._keep(turn), name="lease of a turn")
         try:
             yield
         finally:
             keeper.cancel()
 
-    async def _keep(self, turn: Turn, holder: str) -> None:
+    async def _keep(self, turn: Turn) -> None:
         while True:
             await asyncio.sleep(self._renew_seconds)
             try:
-                if not await self._sessions.renew(turn, holder):
+                if not await self._sessions.renew(turn):
                     return  # ended, deleted or taken over: storing will find out
             except AppError as error:
                 log.warning("could not renew the lease of a turn: %s", error.message)
 
     async def _repeat(self, turn: Turn, running: Running) -> None:
         """Give the stored answer again, with what is still there of its sources."""
-        receipt = turn.reply.receipt or {}
-        tenant_id, user_id = turn.session.tenant_id, turn.session.user_id
-        used = receipt.get("memory", {}).get("used", [])
-        passages = {d["id"]: d["score"] for d in receipt.get("documents", {}).get("used", [])}
-        recalled = await self._recall.load(tenant_id, user_id, used, until=turn.reply.created_at)
-        found = await self._documents.load(tenant_id, passages) if passages else []
+        stored = turn.reply
+        receipt = stored.receipt or {}
+        memories = await self._recall.load(
+            stored.tenant_id,
+            turn.session.user_id,
+            used_memories(receipt),
+            until=stored.created_at,
+        )
+        passages = await self._passages_again(stored.tenant_id, used_passages(receipt))
         running.pass_the_bar()
-        running.emit(Token(turn.reply.content))
+        running.emit(Token(stored.content))
         running.emit(
             Answer(
-                turn.reply.session_id,
-                turn.reply.id,
-                turn.reply.content,
-                tuple(sorted(recalled, key=lambda m: -m.score)),
-                tuple(sorted(found, key=lambda p: -p.score)),
-                {**receipt, "repeated": True},
+                session_id=stored.session_id,
+                message_id=stored.id,
+                reply=stored.content,
+                memories=tuple(sorted(memories, key=lambda memory: -memory.score)),
+                passages=tuple(sorted(passages, key=lambda passage: -passage.score)),
+                receipt={**receipt, "repeated": True},
             )
         )
 
-    def _receipt(
-        self, ask: Ask, draft: _Draft, retrieved: Retrieved, prompt: Prompt, finish: Finish
-    ) -> dict[str, Any]:
-        recalled, found, marks = retrieved.recalled, retrieved.found, draft.marks
-        return {
-            "question": ask.text,
-            "route": "knowledge" if recalled is None else "hybrid",
-            "memory": {
-                "mode": ask.memory,
-                "threshold": None if recalled is None else recalled.threshold,
-                "best_below": None if recalled is None else recalled.best_below,
-                "used": [
-                    {
-                        "id": memory.id,
-                        "session_id": memory.session_id,
-                        "memory_type": memory.memory_type,
-                        "score": memory.score,
-                    }
-                    for memory in prompt.memories
-                ],
-                "dropped": prompt.dropped["memories"],
-            },
-            "documents": {
-                "filters": ask.filters,
-                "threshold": found.threshold,
-                "best_below": found.best_below,
-                "used": [
-                    {"id": p.id, "source": p.metadata.get("source"), "score": p.score}
-                    for p in prompt.passages
-                ],
-                "dropped": prompt.dropped["documents"],
-            },
-            "history": {
-                "messages": len(prompt.says) - 2,
-                "dropped": prompt.dropped["history"],
-            },
-            "tokens": {
-                "input": finish.usage.input_tokens,
-                "output": finish.usage.output_tokens,
-                "counted": finish.usage.counted,
-                "estimated_by_part": prompt.tokens,
-            },
-            "model": finish.model,
-            "embedding_model": self._embedding_model,
-            "finish_reason": finish.reason,
-            "milliseconds": {
-                "waiting": round((marks["waited"] - marks["start"]) * 1000, 1),
-                "retrieval": round((marks["retrieved"] - marks["waited"]) * 1000, 1),
-                "model": round((marks["spoken"] - marks["retrieved"]) * 1000, 1),
-            },
-        }
+    async def _passages_again(self, tenant_id: str, scores: dict[str, float]) -> list[Passage]:
+        try:
+            return await self._documents.load(tenant_id, scores) if scores else []
+        except UpstreamError as error:  # the reply itself is here, whatever ails the index
+            log.warning("a repeated reply comes without its sources: %s", error.message)
+            return []

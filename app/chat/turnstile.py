@@ -17,20 +17,23 @@ from app.sessions.base import SessionStore, Turn
 LOOK_AGAIN_SECONDS = 0.2  # turns of other processes end without telling us
 
 
+Place = tuple[int, str]  # the reply's number, and who is to answer it
+
+
 class Turnstile:
     """`wait_seconds`: how long a turn waits for the earlier ones before it gives up."""
 
     def __init__(self, sessions: SessionStore, *, wait_seconds: float) -> None:
         self._sessions = sessions
         self._wait_seconds = wait_seconds
-        self._here: defaultdict[tuple[str, str], dict[int, asyncio.Event]] = defaultdict(dict)
+        self._here: defaultdict[tuple[str, str], dict[Place, asyncio.Event]] = defaultdict(dict)
 
     @asynccontextmanager
     async def my_turn(self, turn: Turn) -> AsyncIterator[None]:
         """Enter once all earlier turns of the session have ended. Raises `SessionBusy`."""
-        key, seq = (turn.session.tenant_id, turn.session.session_id), turn.reply.seq
-        waiters = self._here[key]
-        waiters[seq] = asyncio.Event()
+        key = (turn.session.tenant_id, turn.session.session_id)
+        waiters, place = self._here[key], (turn.reply.seq, turn.holder)
+        waiters[place] = asyncio.Event()
         try:
             try:
                 async with asyncio.timeout(self._wait_seconds):
@@ -41,16 +44,16 @@ class Turnstile:
                 ) from error
             yield
         finally:
-            del waiters[seq]
+            del waiters[place]
             if waiters:
                 waiters[min(waiters)].set()
             else:
                 self._here.pop(key, None)
 
-    async def _wait(self, waiters: dict[int, asyncio.Event], turn: Turn) -> None:
-        seq = turn.reply.seq
-        while min(waiters) < seq or not await self._sessions.is_next(turn):
-            news = waiters[seq]
+    async def _wait(self, waiters: dict[Place, asyncio.Event], turn: Turn) -> None:
+        place = (turn.reply.seq, turn.holder)
+        while min(waiters)[0] < turn.reply.seq or not await self._sessions.is_next(turn):
+            news = waiters[place]
             try:
                 async with asyncio.timeout(LOOK_AGAIN_SECONDS):
                     await news.wait()

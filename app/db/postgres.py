@@ -13,13 +13,16 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.errors import AppError, StorageFull, StorageUnavailable
+from app.errors import AppError, InvalidRequest, StorageFull, StorageUnavailable
 
 T = TypeVar("T")
 
 POOL = 10
-TRIES = 4
-_RETRIED = {"40001", "40P01"}  # serialization failure, deadlock: nothing was stored
+PAUSES = (0.05, 0.2, 0.8, 2.0)  # seconds between the tries of a write that was in another's way
+
+
+class Collision(StorageUnavailable):
+    """Two transactions were in each other's way, and this one was undone: it may be tried again."""
 
 
 class PostgresDatabase:
@@ -43,13 +46,11 @@ class PostgresDatabase:
         return await self._run(fn)
 
     async def write(self, fn: Callable[[Connection], T]) -> T:
-        for attempt in range(1, TRIES):
+        for pause in PAUSES:
             try:
                 return await self._run(fn)
-            except DBAPIError as error:
-                if _state(error) not in _RETRIED:
-                    raise
-                await asyncio.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311
+            except Collision:
+                await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311
         return await self._run(fn)
 
     async def close(self) -> None:
@@ -71,13 +72,12 @@ class PostgresDatabase:
             raise StorageUnavailable("the database did not answer", retry_after=5) from error
 
 
-def _state(error: DBAPIError) -> str | None:
-    state = getattr(error.orig, "sqlstate", None)
-    return state if isinstance(state, str) else None
-
-
 def _known(error: DBAPIError) -> AppError | None:
-    state = _state(error) or ""
+    state = getattr(error.orig, "sqlstate", None) or ""
+    if state in ("40001", "40P01"):  # serialization failure, deadlock
+        return Collision("others are writing the same: nothing was stored", retry_after=5)
+    if state == "54000":  # a program limit: the longest key of an index
+        return InvalidRequest("an id or a name is longer than the database can hold")
     if state == "53100":
         return StorageFull("the database server's disk is full: nothing was stored")
     if state[:2] in ("28", "3D"):

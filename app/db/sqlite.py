@@ -73,7 +73,7 @@ class SqliteDatabase:
             return
         self._closed = True
         self._queue.put(None)
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._thread.join, self._deadline)
         if self._pool is not None:
             await asyncio.to_thread(self._pool.shutdown)
         if self._readers is not None:

@@ -146,6 +146,13 @@ episodes = sa.Table(
     sa.Column("updated_at", Instant, nullable=False),
     sa.Index("episodes_of_user", "tenant_id", "user_id"),
 )
+sa.Index(
+    "episodes_not_indexed",
+    episodes.c.tenant_id,
+    episodes.c.user_id,
+    sqlite_where=episodes.c.indexed_version < episodes.c.version,
+    postgresql_where=episodes.c.indexed_version < episodes.c.version,
+)
 
 documents = sa.Table(
     "documents",

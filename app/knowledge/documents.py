@@ -1,37 +1,36 @@
 """Documents in and out: SQL is the record, the index is derived from it.
 
-Touches: `documents`, the jobs, the embedder, the index.
-
-What a call stores is pushed from the stored rows, and the rows are read again afterwards: if one
-moved or went meanwhile, the index is brought to what is there now.
+Touches: `documents`, the jobs, the index.
 """
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
 from app import jobs
 from app.db import Connection, Database
 from app.db.tables import documents
-from app.errors import AppError, Conflict
-from app.index.base import Filter, Index, Metadata, Values, Vector, namespace, vector_id
-from app.index.rows import check_vector
+from app.errors import AppError, UpstreamUnavailable
+from app.index.base import Filter, Index, Match, Metadata, Values, namespace
+from app.index.filters import Test, matcher
 from app.jobs import Claim, Handler, Jobs
+from app.knowledge.push import ROWS_AT_ONCE, Pusher, chunk_rows, count_chunks
+from app.knowledge.rows import Ready, lock, rows_by_id, store
 from app.llm.base import Embedder
-from ingest.document import Document, chunks
+from ingest.document import Document
 
-PUSHES = 5
-AT_ONCE = 200  # documents read and settled together
-VECTORS_AT_ONCE = 500  # embedded and pushed together, within the lease of a job
-OURS = frozenset({"tenant_id", "text", "source", "doc_type", "document_id", "chunk"})
+KIND = "sync_documents"
+SPARE = 4  # asked for beyond `top_k`, for the index may still hold what is gone
+MOST_ASKED = 500
+
+RunNow = Callable[[str, str, str], Awaitable[BaseException | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,10 @@ class Found:
 
 
 class Documents:
-    """Puts, finds and removes documents. `threshold` and `top_k` are the defaults of a request."""
+    """Puts, finds and removes documents. `threshold` and `top_k` are the defaults of a request.
+
+    run_now: does the job of a tenant, kind and key at once; None when it is done, else the failure.
+    """
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class Documents:
         index: Index,
         embedder: Embedder,
         *,
+        run_now: RunNow,
         threshold: float,
         top_k: int,
         clock: Callable[[], datetime],
@@ -93,14 +96,15 @@ class Documents:
         self._database = database
         self._queue = queue
         self._index = index
-        self._embedder = embedder
+        self._pusher = Pusher(database, index, embedder)
+        self._run_now = run_now
         self._threshold = threshold
         self._top_k = top_k
         self._clock = clock
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what the worker calls for each kind of job."""
-        return {"sync_documents": self._sync}
+        return {KIND: self._sync}
 
     async def put(self, tenant_id: str, batch: Sequence[Document]) -> Stored:
         """Store documents by id and make them searchable; the last of two equal ids wins.
@@ -109,28 +113,19 @@ class Documents:
         `UpstreamError`: the documents are recorded then, and a job brings them to the index.
         Raises `InvalidRequest` for metadata that the index can't hold; nothing is stored then.
         """
-        unique = list({document.id: document for document in batch}.values())
-        for document in unique:
-            self._check(tenant_id, document)
+        unique = {document.id: document for document in batch}
+        ready = await asyncio.to_thread(_ready, tenant_id, unique, self._index.dimension)
         now = self._clock()
-        key = f"put:{uuid.uuid4().hex}"
 
-        def store(connection: Connection) -> list[str]:
-            changed = [d.id for d in unique if _store(connection, tenant_id, d, now)]
-            if changed:
-                _put_sync(connection, tenant_id, key, dict.fromkeys(changed, 0), now)
-            return changed
+        def put(connection: Connection) -> dict[str, int]:
+            changed = [it for it in ready if store(connection, tenant_id, it, now)]
+            return {it.document.id: it.chunk_count for it in changed}
 
-        changed = await self._database.write(store)
-        if changed:
-            claim = await self._queue.claim_key(tenant_id, "sync_documents", key)
-            if claim is not None:
-                await self._run(claim)
-        ids = tuple(document.id for document in unique)
-        return Stored(ids, len(changed), len(unique) - len(changed))
+        changed = await self._change(tenant_id, put, now)
+        return Stored(tuple(unique), len(changed), len(unique) - len(changed))
 
     async def get(self, tenant_id: str, document_id: str) -> StoredDocument | None:
-        rows = await self._rows(tenant_id, [document_id])
+        rows = await self._database.read(rows_by_id(tenant_id, [document_id]))
         return _shown(rows[document_id]) if document_id in rows else None
 
     async def list_documents(
@@ -158,26 +153,17 @@ class Documents:
             which = sa.and_(which, documents.c.document_id == document_id)
         if source is not None:
             which = sa.and_(which, documents.c.source == source)
-        now = self._clock()
-        key = f"delete:{uuid.uuid4().hex}"
 
-        def remove(connection: Connection) -> int:
+        def remove(connection: Connection) -> dict[str, int]:
+            lock(connection, which)
             gone = connection.execute(
                 documents.delete()
                 .where(which)
                 .returning(documents.c.document_id, documents.c.chunk_count)
             ).all()
-            stale = {row.document_id: row.chunk_count for row in gone}
-            if stale:
-                _put_sync(connection, tenant_id, key, stale, now)
-            return len(stale)
+            return {row.document_id: row.chunk_count for row in gone}
 
-        removed = await self._database.write(remove)
-        if removed:
-            claim = await self._queue.claim_key(tenant_id, "sync_documents", key)
-            if claim is not None:
-                await self._run(claim)
-        return removed
+        return len(await self._change(tenant_id, remove, self._clock()))
 
     async def search(
         self,
@@ -186,28 +172,34 @@ class Documents:
         *,
         filter: Filter | None = None,
         top_k: int | None = None,
-        threshold: float | None = None,
     ) -> Found:
-        """Rank passages by their cosine with `question` (float32, unit length)."""
+        """Rank passages by their cosine with `question` (float32, unit length).
+
+        A passage is what SQL holds now: the index, which may lag behind, only says which ones.
+        """
+        gate = self._threshold
         top_k = self._top_k if top_k is None else top_k
-        gate = self._threshold if threshold is None else threshold
         if top_k == 0:
             return Found((), gate, None)
-        matches = await self._index.query(
-            namespace("documents", tenant_id), question, top_k=top_k + 1, filter=filter
-        )
-        passed = [
-            _passage(match.id, match.score, match.metadata)
-            for match in matches
-            if match.score >= gate
-        ]
-        below = [match.score for match in matches if match.score < gate]
+        where = namespace("documents", tenant_id)
+        test = None if filter is None else matcher(filter)
+        asked = top_k + SPARE
+        while True:
+            matches = await self._index.query(where, question, top_k=asked, filter=filter)
+            live = await self._live(tenant_id, matches, test)
+            passed = [passage for passage in live if passage.score >= gate]
+            is_all = len(matches) < asked or matches[-1].score < gate
+            if len(passed) >= top_k or is_all or asked >= MOST_ASKED:
+                break
+            asked = min(asked * 4, MOST_ASKED)
+        below = [passage.score for passage in live if passage.score < gate]
         return Found(tuple(passed[:top_k]), gate, max(below, default=None))
 
     async def load(self, tenant_id: str, scores: Mapping[str, float]) -> list[Passage]:
         """Return the passages that are still there among ids, with the scores given."""
         rows = await self._index.fetch(namespace("documents", tenant_id), list(scores))
-        return [_passage(row.id, scores[row.id], row.metadata) for row in rows.values()]
+        known = [Match(row.id, scores[row.id], row.metadata) for row in rows.values()]
+        return await self._live(tenant_id, known, None)
 
     async def refill(self, tenant_id: str) -> int:
         """Empty a tenant's documents namespace and fill it from SQL; returns how many there are."""
@@ -217,8 +209,11 @@ class Documents:
             lambda c: c.execute(documents.update().where(here).values(indexed_version=0))
         )
         filled, last = 0, None
-        while page := await self.list_documents(tenant_id, source=None, after=last, limit=AT_ONCE):
-            await self._push(tenant_id, {document.id: 0 for document in page})
+        while page := await self.list_documents(
+            tenant_id, source=None, after=last, limit=ROWS_AT_ONCE
+        ):
+            stale = {document.id: 0 for document in page}
+            await self._pusher.push(tenant_id, stale, is_rerun=False)
             filled, last = filled + len(page), page[-1].id
         return filled
 
@@ -231,120 +226,84 @@ class Documents:
         stored, pending = await self._database.read(lambda c: c.execute(statement).one())
         return {"documents": stored, "pending": int(pending)}
 
-    async def _run(self, claim: Claim) -> None:
-        try:
-            await self._sync(claim)
-        except Exception as error:
-            reason = error.message if isinstance(error, AppError) else type(error).__name__
-            await self._queue.fail(claim, reason)
-            raise
+    async def _change(
+        self, tenant_id: str, change: Callable[[Connection], dict[str, int]], now: datetime
+    ) -> dict[str, int]:
+        """Commit a change with the job that brings it to the index, and have the job done.
+
+        `change` returns document id -> chunks that the index may hold, or is about to.
+        """
+        key = uuid.uuid4().hex
+
+        def commit(connection: Connection) -> dict[str, int]:
+            touched = change(connection)
+            if touched:
+                jobs.put(
+                    connection,
+                    tenant_id,
+                    KIND,
+                    key,
+                    {"documents": touched},
+                    subject="documents",
+                    now=now,
+                    delay_seconds=jobs.CALLER_SECONDS,
+                )
+            return touched
+
+        touched = await self._database.write(commit)
+        failure = await self._run_now(tenant_id, KIND, key) if touched else None
+        if isinstance(failure, AppError):
+            raise failure
+        if failure is not None:
+            raise UpstreamUnavailable(
+                "index",
+                "the change is stored, and will be in the index a little later",
+                retry_after=5,
+            ) from failure
+        return touched
 
     async def _sync(self, claim: Claim) -> None:
         """Bring the index to what SQL holds of the documents of a job."""
-        stale: dict[str, int] = dict(claim.payload["documents"])
-        ids = list(stale)
-        for start in range(0, len(ids), AT_ONCE):
-            part = {i: stale[i] for i in ids[start : start + AT_ONCE]}
-            await self._push(claim.tenant_id, part, claim)
+        stale = claim.payload["documents"]
+        await self._pusher.push(claim.tenant_id, stale, is_rerun=claim.attempts > 1)
         await self._queue.finish(claim, lambda _: None)
 
-    async def _push(
-        self, tenant_id: str, stale: dict[str, int], claim: Claim | None = None
-    ) -> None:
-        """Bring documents to the index; a `claim` is kept alive meanwhile.
-
-        stale: document id -> chunks that the index may hold although no row says so.
-        """
-        where = namespace("documents", tenant_id)
-        left = dict(stale)
-        for earlier in range(PUSHES):
-            rows = await self._rows(tenant_id, list(left))
-            fresh: list[tuple[str, Metadata]] = []
-            surplus: list[str] = []
-            pushed: dict[str, _Pushed] = {}
-            for document_id, may_hold in left.items():
-                row = rows.get(document_id)
-                texts = [] if row is None else chunks(row.text)
-                held = max(may_hold, 0 if row is None else row.chunk_count)
-                surplus += [_chunk_id(document_id, n) for n in range(len(texts), held)]
-                # What we pushed before a row moved may lie over what another push left since.
-                if row is not None and (earlier or row.indexed_version < row.version):
-                    fresh += _chunk_rows(tenant_id, row, texts)
-                pushed[document_id] = _Pushed(_state(row), len(texts))
-            for start in range(0, len(fresh), VECTORS_AT_ONCE):
-                part = fresh[start : start + VECTORS_AT_ONCE]
-                values = await self._embedder.embed([str(m["text"]) for _, m in part])
-                await self._index.upsert(
-                    where, [Vector(i, v, m) for (i, m), v in zip(part, values, strict=True)]
-                )
-                if claim is not None:
-                    await self._queue.extend(claim)
-            if surplus:
-                await self._index.delete(where, surplus)
-            moved = await self._database.write(partial(_settle, tenant_id, pushed))
-            if not moved:
-                return
-            left = {i: max(left[i], pushed[i].chunk_count) for i in moved}
-        raise Conflict("the documents keep changing; what they end as is indexed later")
-
-    async def _rows(self, tenant_id: str, ids: Sequence[str]) -> dict[str, Any]:
-        statement = sa.select(documents).where(
-            documents.c.tenant_id == tenant_id, documents.c.document_id.in_(list(ids))
-        )
-        rows = await self._database.read(lambda c: c.execute(statement).all())
-        return {row.document_id: row for row in rows}
-
-    def _check(self, tenant_id: str, document: Document) -> None:
-        """Raise `InvalidRequest` for what the index would refuse, before anything is stored."""
-        some_values = np.ones(self._index.dimension, dtype=np.float32)
-        for chunk_id, metadata in _chunk_rows(tenant_id, document, chunks(document.text)):
-            check_vector(Vector(chunk_id, some_values, metadata), self._index.dimension)
+    async def _live(
+        self, tenant_id: str, matches: Sequence[Match], test: Test | None
+    ) -> list[Passage]:
+        """Return what SQL holds of the matches, in their order, where it passes the test."""
+        if not matches:
+            return []
+        ids = {str(match.metadata.get("document_id")) for match in matches}
+        rows = await self._database.read(rows_by_id(tenant_id, ids))
+        return await asyncio.to_thread(_passages, tenant_id, matches, rows, test)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pushed:
-    """What of a document was brought to the index; `state` of None is that it is gone."""
+def _ready(tenant_id: str, unique: Mapping[str, Document], dimension: int) -> list[Ready]:
+    """Check documents before anything is stored. Raises `InvalidRequest`.
 
-    state: tuple[int, str] | None
-    chunk_count: int
-
-
-def _state(row: Any) -> tuple[int, str] | None:
-    """Return what tells the states of a row apart, also those of one that went and came again."""
-    return None if row is None else (row.version, row.fingerprint)
-
-
-def _chunk_id(document_id: str, n: int) -> str:
-    return vector_id(document_id) if n == 0 else f"{vector_id(document_id)}#{n}"
-
-
-def _chunk_rows(tenant_id: str, row: Any, texts: Sequence[str]) -> list[tuple[str, Metadata]]:
-    """Return the id and metadata of each chunk; a column named like one of ours gets a `_`."""
-    document_id = row.id if isinstance(row, Document) else row.document_id
-    shared = {
-        **{_column(k, row.metadata): v for k, v in row.metadata.items()},
-        "tenant_id": tenant_id,
-        "source": row.source,
-        "doc_type": row.doc_type,
-        "document_id": document_id,
-    }
+    Sorted, for all who lock several rows must do so in one order.
+    """
     return [
-        (_chunk_id(document_id, n), {**shared, "text": text, "chunk": n})
-        for n, text in enumerate(texts)
+        Ready(it, it.fingerprint(), count_chunks(tenant_id, it, dimension))
+        for _, it in sorted(unique.items())
     ]
 
 
-def _column(name: str, metadata: Metadata) -> str:
-    if name not in OURS:
-        return name
-    while name in OURS or name in metadata:
-        name += "_"
-    return name
+def _passages(
+    tenant_id: str, matches: Sequence[Match], rows: Mapping[str, Any], test: Test | None
+) -> list[Passage]:
+    held = {id: metadata for row in rows.values() for id, metadata in chunk_rows(tenant_id, row)}
+    return [
+        _passage(match.id, match.score, held[match.id])
+        for match in matches
+        if match.id in held and (test is None or test(held[match.id]))
+    ]
 
 
 def _passage(chunk_id: str, score: float, metadata: Metadata) -> Passage:
     shown = {k: v for k, v in metadata.items() if k not in ("text", "tenant_id")}
-    return Passage(chunk_id, score, str(metadata.get("text", "")), shown)
+    return Passage(chunk_id, score, str(metadata["text"]), shown)
 
 
 def _shown(row: Any) -> StoredDocument:
@@ -358,89 +317,3 @@ def _shown(row: Any) -> StoredDocument:
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
-
-
-def _put_sync(
-    connection: Connection, tenant_id: str, key: str, stale: Mapping[str, int], now: datetime
-) -> None:
-    payload = {"documents": dict(stale)}
-    jobs.put(
-        connection,
-        tenant_id,
-        "sync_documents",
-        key,
-        payload,
-        subject="documents",
-        now=now,
-        delay_seconds=jobs.CALLER_SECONDS,
-    )
-
-
-def _store(connection: Connection, tenant_id: str, document: Document, now: datetime) -> bool:
-    """Write one row if it is new, changed or not in the index yet; says whether there is work."""
-    here = sa.and_(documents.c.tenant_id == tenant_id, documents.c.document_id == document.id)
-    fingerprint = document.fingerprint()
-    known = connection.execute(
-        sa.select(
-            documents.c.fingerprint,
-            documents.c.version,
-            documents.c.indexed_version,
-            documents.c.chunk_count,
-        )
-        .where(here)
-        .with_for_update()
-    ).first()
-    # Counted before the push, so that a push that is cut off leaves nothing that nobody knows of.
-    chunk_count = len(chunks(document.text))
-    content = {
-        "source": document.source,
-        "doc_type": document.doc_type,
-        "text": document.text,
-        "metadata": dict(document.metadata),
-        "fingerprint": fingerprint,
-        "updated_at": now,
-    }
-    if known is None:
-        connection.execute(
-            documents.insert().values(
-                tenant_id=tenant_id,
-                document_id=document.id,
-                chunk_count=chunk_count,
-                version=1,
-                indexed_version=0,
-                created_at=now,
-                **content,
-            )
-        )
-        return True
-    if known.fingerprint == fingerprint:
-        return bool(known.indexed_version < known.version)
-    connection.execute(
-        documents.update()
-        .where(here)
-        .values(
-            version=known.version + 1, chunk_count=max(chunk_count, known.chunk_count), **content
-        )
-    )
-    return True
-
-
-def _settle(tenant_id: str, pushed: Mapping[str, _Pushed], connection: Connection) -> list[str]:
-    """Note what the index holds now; returns the documents that moved since they were read."""
-    rows = {
-        row.document_id: _state(row)
-        for row in connection.execute(
-            sa.select(documents.c.document_id, documents.c.version, documents.c.fingerprint)
-            .where(documents.c.tenant_id == tenant_id, documents.c.document_id.in_(list(pushed)))
-            .with_for_update()
-        )
-    }
-    moved = [i for i, it in pushed.items() if rows.get(i) != it.state]
-    for document_id, it in pushed.items():
-        if it.state is not None and rows.get(document_id) == it.state:
-            connection.execute(
-                documents.update()
-                .where(documents.c.tenant_id == tenant_id, documents.c.document_id == document_id)
-                .values(indexed_version=it.state[0], chunk_count=it.chunk_count)
-            )
-    return moved

@@ -22,6 +22,7 @@ from app.llm.base import Completion, Finish, Say, Token, Usage
 from app.llm.reasoning import Answer, without_reasoning
 from app.llm.tokens import estimate_tokens
 from app.llm.upstream import Vendor, retried
+from app.text.clean import Pieces, clean
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -83,17 +84,17 @@ class LangChainChat:
             )
             return chunks, await anext(chunks, None)
 
-        answer = Answer()
+        answer, pieces = Answer(), Pieces()
         chunks, chunk = await self._retried(opened, deadline)
         reason, usage = "", None
         async with aclosing(chunks):
             while chunk is not None:
-                if text := answer.feed(str(chunk.text)):
+                if text := answer.feed(pieces.feed(str(chunk.text))):
                     yield Token(text)
                 reason = _finish_reason(chunk) or reason
                 usage = _added(usage, _usage(chunk))
                 chunk = await self._guarded(anext(chunks, None), deadline)
-        if rest := answer.rest():
+        if rest := answer.feed(pieces.rest()) + answer.rest():
             yield Token(rest)
         self._check(answer.text, reason)
         yield Finish(reason, usage or self._estimated(prompt, answer.text), self.name)
@@ -105,7 +106,7 @@ class LangChainChat:
         message = await self._retried(
             lambda: model.ainvoke(messages, **self._limit(max_tokens)), self._deadline()
         )
-        text = without_reasoning(str(message.text))
+        text = without_reasoning(clean(str(message.text)))
         reason = _finish_reason(message)
         self._check(text, reason)
         return Completion(text, reason, _usage(message) or self._estimated(prompt, text), self.name)

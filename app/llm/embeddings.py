@@ -18,6 +18,7 @@ from app.llm.local import UNMEASURED, Kind, local_embedder
 from app.llm.onnx import Rows, unit_rows
 from app.llm.recent import RecentRows
 from app.llm.upstream import Vendor, retried
+from app.text.clean import clean
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -33,6 +34,9 @@ DIMENSIONS = {
 THRESHOLDS = {"openai:text-embedding-3-small": Thresholds(memory=0.70, documents=0.70)}
 
 BATCH = 96  # Pinecone's most inputs a request
+# Of a text, so that none is refused for its length: OpenAI takes 8,192 tokens, and no tokenizer
+# makes more tokens than bytes. In English this is some 2,000 tokens; a chunk has 1,000 characters.
+MAX_BYTES = 8_000
 RETRIES = 2
 
 # Providers refuse an empty input, and an index a vector of zeros.
@@ -141,9 +145,10 @@ class RemoteEmbedder(ABC):
     async def embed(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:
         """Return (len(texts), dimension) float32, rows of length 1. See `Embedder.embed`.
 
-        The deadline holds for a batch of 96 texts with its retries.
+        A text longer than `MAX_BYTES` is embedded by its beginning. The deadline holds for a batch
+        of 96 texts with its retries.
         """
-        speakable = [text if text.strip() else _NOTHING for text in texts]
+        speakable = [_speakable(text) for text in texts]
         found = self._recent[kind].find(speakable)
         rest = [text for text in dict.fromkeys(speakable) if text not in found]
         for batch in (rest[at : at + BATCH] for at in range(0, len(rest), BATCH)):
@@ -197,6 +202,12 @@ class RemoteEmbedder(ABC):
         if not np.isfinite(rows).all() or not rows.any(axis=1).all():
             raise UpstreamInvalid("embedder", f"{self.name} answered with a vector of nothing.")
         return unit_rows(rows)
+
+
+def _speakable(text: str) -> str:
+    """Return the beginning of a text in a form that every provider takes."""
+    start = clean(text).encode()[:MAX_BYTES].decode(errors="ignore")
+    return start if start.strip() else _NOTHING
 
 
 class PineconeEmbedder(RemoteEmbedder):

@@ -23,6 +23,7 @@ from app.errors import Misconfigured, UpstreamUnavailable
 from app.llm.base import Thresholds
 from app.llm.onnx import Encoder, ModelFiles, Rows, folder_files
 from app.llm.recent import RecentRows
+from app.text.clean import clean
 
 Kind = Literal["query", "passage"]
 
@@ -94,8 +95,8 @@ class LocalEmbedder:
         return np.stack([found[self._prompted(text, kind)] for text in texts])
 
     def _prompted(self, text: str, kind: Kind) -> str:
-        # A lone surrogate is no text; the tokenizer would refuse the whole batch for it.
-        return self._files.prompts.get(kind, "") + text.encode(errors="replace").decode()
+        # The tokenizer would refuse the whole batch for a lone surrogate.
+        return self._files.prompts.get(kind, "") + clean(text)
 
     def _encode(self, batch: list[str]) -> Rows:
         encoder = self._loaded()

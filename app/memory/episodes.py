@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from app import jobs
 from app.db import Connection, Database
-from app.db.tables import episodes, sessions
+from app.db.tables import episodes, messages, sessions
 from app.errors import NotFound
 from app.index.base import Index, Metadata, Vector, namespace, vector_id
 from app.jobs import Claim, Handler, Jobs, Postpone
@@ -36,6 +36,16 @@ MAX_SENTENCES = 32
 _BY_SESSION = sa.select(episodes).where(
     episodes.c.tenant_id == sa.bindparam("tenant"),
     episodes.c.session_id.in_(sa.bindparam("session_ids", expanding=True)),
+)
+_NOT_INDEXED = (
+    sa.select(episodes)
+    .where(
+        episodes.c.tenant_id == sa.bindparam("tenant"),
+        episodes.c.user_id == sa.bindparam("user"),
+        episodes.c.indexed_version < episodes.c.version,
+    )
+    .order_by(episodes.c.ended_at.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
 )
 
 
@@ -116,6 +126,12 @@ class Episodes:
         rows = await self._database.read(lambda c: c.execute(_BY_SESSION, which).all())
         return {row.session_id: _episode(row) for row in rows}
 
+    async def not_indexed(self, tenant_id: str, user_id: str, *, limit: int) -> list[Episode]:
+        """Return a user's episodes whose newest text the index does not hold yet."""
+        whose = {"tenant": tenant_id, "user": user_id, "most": limit}
+        rows = await self._database.read(lambda c: c.execute(_NOT_INDEXED, whose).all())
+        return [_episode(row) for row in rows]
+
     async def of_user(self, tenant_id: str, user_id: str, *, limit: int) -> list[Episode]:
         """Return a user's episodes, the latest first."""
         statement = (
@@ -128,9 +144,9 @@ class Episodes:
         return [_episode(row) for row in rows]
 
     async def forget(self, tenant_id: str, user_id: str | None, session_id: str) -> str:
-        """Forget a session for good: its episode goes, and what was said is not summarised again.
+        """Forget a session: its episode goes, and nothing said so far is remembered again.
 
-        Returns the key of the job that removes its vector. Raises `NotFound`.
+        Returns the key of the job that removes its vectors. Raises `NotFound`.
         """
         now = self._clock()
 
@@ -143,6 +159,11 @@ class Episodes:
             )
             if not gone.rowcount and session.covered_seq == session.last_seq:
                 raise NotFound("there is no such memory", param="memory_id")
+            connection.execute(
+                messages.update()
+                .where(of_session(messages, tenant_id, session_id))
+                .values(memory="off")
+            )
             connection.execute(
                 sessions.update()
                 .where(of_session(sessions, tenant_id, session_id))
@@ -177,9 +198,13 @@ class Episodes:
 
     async def _ask(self, session: Session, kind: str, key: str, delay_seconds: float = 0.0) -> None:
         now = self._clock()
-        await self._database.write(
-            lambda c: jobs.put(
-                c,
+
+        def ask(connection: Connection) -> None:
+            current = lock_session(connection, session.tenant_id, session.session_id)
+            if current is None or current.created_at != session.created_at:
+                return  # it was deleted meanwhile; a done job would block its successor's key
+            jobs.put(
+                connection,
                 session.tenant_id,
                 kind,
                 key,
@@ -188,7 +213,8 @@ class Episodes:
                 now=now,
                 delay_seconds=delay_seconds,
             )
-        )
+
+        await self._database.write(ask)
 
     async def _checkpoint(self, claim: Claim) -> None:
         await self._cover_what_is_new(claim)
@@ -217,16 +243,7 @@ class Episodes:
         await self._queue.finish(claim, close)
 
     async def _sync(self, claim: Claim) -> None:
-        session_id = claim.payload["session_id"]
-
-        def drop_if_orphaned(connection: Connection) -> None:
-            if lock_session(connection, claim.tenant_id, session_id) is None:
-                connection.execute(
-                    episodes.delete().where(of_session(episodes, claim.tenant_id, session_id))
-                )
-
-        await self._queue.commit(claim, drop_if_orphaned)
-        await self._push(claim.tenant_id, session_id)
+        await self._push(claim.tenant_id, claim.payload["session_id"], again=True)
         await self._queue.finish(claim, lambda _: None)
 
     async def _cover_what_is_new(self, claim: Claim) -> Session | None:
@@ -243,7 +260,8 @@ class Episodes:
                 break
         else:
             raise Postpone("the session's memory keeps changing")
-        await self._push(session.tenant_id, session.session_id)
+        again = claim.attempts > 1
+        await self._push(session.tenant_id, session.session_id, again=again)
         if not news and session.covered_seq < session.last_seq:
             raise Postpone("a turn of the session is still running")  # or its key is used up
         return session
@@ -273,15 +291,19 @@ class Episodes:
         running = min((m.seq - 1 for m in news if m.status == "pending"), default=None)
         return news if running is None else [m for m in news if m.seq < running]
 
-    async def _push(self, tenant_id: str, session_id: str) -> None:
-        """Make the index agree with the stored row, also if the row moves meanwhile."""
+    async def _push(self, tenant_id: str, session_id: str, *, again: bool = False) -> None:
+        """Make the index agree with the stored row, also if the row moves meanwhile.
+
+        `again` pushes what counts as indexed, too: a push that was cut off, ours or another
+        worker's, may have landed over a newer one.
+        """
         where = namespace("memory", tenant_id)
-        for earlier in range(PUSHES):
+        for _ in range(PUSHES):
             episode = await self.get(tenant_id, session_id)
-            # What we pushed before the row moved may lie over what another worker pushed since.
             is_indexed = episode is not None and episode.indexed_version == episode.version
-            if is_indexed and not earlier:
+            if is_indexed and not again:
                 return
+            again = True
             vectors = [] if episode is None else await self._vectors(episode)
             if vectors:
                 await self._index.upsert(where, vectors)

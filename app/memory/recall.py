@@ -123,11 +123,16 @@ class Recall:
         gate = self._threshold if threshold is None else threshold
         if top_k == 0:
             return Recalled((), gate, None)
-        found, recent = await asyncio.gather(
+        found, late, recent = await asyncio.gather(
             self._summarised(tenant_id, user_id, question, top_k, leave_out_session),
+            self._not_yet_indexed(tenant_id, user_id, question, leave_out_session),
             self._not_yet_summarised(tenant_id, user_id, question, leave_out_session),
         )
-        ranked = sorted([*found, *recent], key=lambda memory: (-memory.score, memory.id))
+        best: dict[str, Memory] = {}
+        for memory in (*found, *late, *recent):
+            if memory.id not in best or best[memory.id].score < memory.score:
+                best[memory.id] = memory
+        ranked = sorted(best.values(), key=lambda memory: (-memory.score, memory.id))
         asked = frozenset(terms(words))
         passed = (m for m in ranked if m.score >= gate or _names_it(asked, m.text))
         below = [memory.score for memory in ranked if memory.score < gate]
@@ -191,6 +196,21 @@ class Recall:
             if len(found) > top_k or len(matches) < asked or asked == MAX_TOP_K:
                 return [_memory(row, best[row.session_id]) for row in found]
             asked = min(asked * 4, MAX_TOP_K)
+
+    async def _not_yet_indexed(
+        self, tenant_id: str, user_id: str, question: Values, leave_out_session: str | None
+    ) -> list[Memory]:
+        """Score the user's episodes on their way to the index: their messages count as covered."""
+        rows = [
+            row
+            for row in await self._episodes.not_indexed(tenant_id, user_id, limit=RECENT)
+            if row.session_id != leave_out_session
+        ]
+        if not rows:
+            return []
+        vectors = await self._embedder.embed([row.text for row in rows])
+        scores = np.maximum(vectors @ question, 0.0)
+        return [_memory(row, float(score)) for row, score in zip(rows, scores, strict=True)]
 
     async def _not_yet_summarised(
         self, tenant_id: str, user_id: str, question: Values, leave_out_session: str | None

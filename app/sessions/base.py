@@ -65,11 +65,12 @@ class NewTurn:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A stored user message and its reply; `mine` says that the caller is to answer it."""
+    """A stored user message and its reply; `mine` says that the caller, `holder`, answers it."""
 
     session: Session
     question: Message
     reply: Message
+    holder: str
     mine: bool
 
 
@@ -90,14 +91,13 @@ class SessionStore(Protocol):
         """Say whether all earlier turns of the session have ended; lapsed ones are ended here."""
         ...
 
-    async def renew(self, turn: Turn, holder: str) -> bool:
+    async def renew(self, turn: Turn) -> bool:
         """Extend the lease of a pending reply; False if another run holds it or it is gone."""
         ...
 
     async def end_turn(
         self,
         turn: Turn,
-        holder: str,
         *,
         status: Status,
         content: str,
@@ -112,10 +112,11 @@ class SessionStore(Protocol):
         """Return a message and the user it belongs to. Raises `NotFound`."""
         ...
 
-    async def history(
-        self, tenant_id: str, session_id: str, *, before_seq: int, limit: int
-    ) -> list[Message]:
-        """Return the last `limit` messages before `before_seq` that have content, oldest first."""
+    async def history(self, turn: Turn, *, limit: int) -> list[Message]:
+        """Return the last `limit` messages with content before the turn's, oldest first.
+
+        Nothing if the session was deleted meanwhile, whoever has taken over its id.
+        """
         ...
 
     async def get(self, tenant_id: str, session_id: str, user_id: str | None) -> Session:
@@ -141,9 +142,10 @@ class SessionStore(Protocol):
         ...
 
     async def delete(self, tenant_id: str, session_id: str, *, now: datetime) -> tuple[str, int]:
-        """Remove a session and its messages, cancel its jobs and leave one that removes its memory.
+        """Remove a session, its messages and its episode; cancel its jobs.
 
-        Returns the key of that `sync_episode` job and the number of messages removed.
+        Returns the key of the `sync_episode` job that it leaves for the vectors, and the number
+        of messages removed.
         Raises `NotFound`.
         """
         ...

@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from app import jobs
-from app.db import Connection
-from app.db.tables import sessions
+from app.db import Connection, db_now
+from app.db.tables import Instant, messages, sessions
 from app.sessions.base import Session
 
 SESSION = (
@@ -26,12 +26,31 @@ SESSION = (
     sessions.c.closed_at,
 )
 
+MESSAGE = (
+    messages.c.id,
+    messages.c.tenant_id,
+    messages.c.session_id,
+    messages.c.seq,
+    messages.c.role,
+    messages.c.content,
+    messages.c.status,
+    messages.c.memory,
+    messages.c.client_message_id,
+    messages.c.created_at,
+    messages.c.receipt,
+    messages.c.error,
+)
+
+IN_SESSION = sa.and_(
+    messages.c.tenant_id == sa.bindparam("tenant"), messages.c.session_id == sa.bindparam("session")
+)
+THIS_SESSION = sa.and_(
+    sessions.c.tenant_id == sa.bindparam("tenant"), sessions.c.session_id == sa.bindparam("session")
+)
+LEASE_END = sa.type_coerce(db_now() + sa.bindparam("lease", type_=sa.BigInteger), Instant)
 
 # Built once: SQLAlchemy takes longer to build a statement than SQLite to answer it.
-SELECT_SESSION = sa.select(*SESSION).where(
-    sessions.c.tenant_id == sa.bindparam("tenant"),
-    sessions.c.session_id == sa.bindparam("session"),
-)
+SELECT_SESSION = sa.select(*SESSION).where(THIS_SESSION)
 _LOCK_SESSION = SELECT_SESSION.with_for_update()
 
 
@@ -53,22 +72,26 @@ def as_session(row: Any) -> Session:
     return Session(*row)
 
 
+def micros(seconds: float) -> int:
+    return int(seconds * 1_000_000)
+
+
 def put_sync(connection: Connection, tenant_id: str, session_id: str, *, now: datetime) -> str:
     """Leave a job that makes the index agree with what SQL holds of a session; returns its key.
 
-    The caller does it at once with `Worker.run_key`; if it dies, a worker does.
+    The caller does it at once with `Worker.run_now`; if it dies, a worker does. A second one comes
+    late, for a push that was under way meanwhile may have landed after the first.
     """
     key = f"{session_id}:{uuid.uuid4().hex}"
-    payload = {"session_id": session_id}
-    subject = f"memory:{session_id}"
-    jobs.put(
-        connection,
-        tenant_id,
-        "sync_episode",
-        key,
-        payload,
-        subject=subject,
-        now=now,
-        delay_seconds=jobs.CALLER_SECONDS,
-    )
+    for name, delay_seconds in ((key, jobs.CALLER_SECONDS), (f"{key}:late", jobs.LATE_SECONDS)):
+        jobs.put(
+            connection,
+            tenant_id,
+            "sync_episode",
+            name,
+            {"session_id": session_id},
+            subject=f"memory:{session_id}",
+            now=now,
+            delay_seconds=delay_seconds,
+        )
     return key

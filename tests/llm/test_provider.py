@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk
 
 from app.errors import (
     Misconfigured,
@@ -26,6 +31,7 @@ from app.llm.upstream import Vendor, retry_after_of
 from tests.wire.openai import COMPLETION_TOKENS, PROMPT_TOKENS, Fault, ModelServer, model_server
 
 PROMPT = [Say("system", "Be brief."), Say("user", "Hi")]
+STOP = {"finish_reason": "stop"}
 VENDOR = Vendor("model", "Acme AI", "m-1", "ACME_API_KEY", "CHAT_MODEL")
 
 
@@ -84,6 +90,31 @@ async def test_the_faults_of_another_vendor_have_the_same_errors(
     with pytest.raises(kind):
         [event async for event in chat.stream(PROMPT, max_tokens=50)]
     await chat.close()
+
+
+class Halves(GenericFakeChatModel):
+    """Streams a character in two halves, NUL, and a half at the end; says the same as a whole."""
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        for piece in ("Hi ", "\ud83d", "\ude00", "\x00", "!\x00", "\ud83d"):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+        yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata=STOP))
+
+
+async def test_a_reply_holds_nothing_that_no_store_takes_streamed_or_whole() -> None:
+    whole = AIMessage(content="Hi \ud83d\ude00\x00!\x00\ud83d", response_metadata=STOP)
+    chat = LangChainChat(
+        "halves", lambda: Halves(messages=iter([whole])), VENDOR.translate, deadline_seconds=10
+    )
+    events = [event async for event in chat.stream(PROMPT, max_tokens=50)]
+    assert [e.text for e in events if isinstance(e, Token)] == ["Hi ", "😀", "!", "\ufffd"]
+    assert (await chat.complete(PROMPT, max_tokens=50)).text == "Hi 😀!\ufffd"
 
 
 async def test_a_slow_vendor_meets_the_deadline(server: ModelServer) -> None:
@@ -151,6 +182,20 @@ async def test_vectors_of_another_size_are_refused_with_both_sizes(server: Model
     with pytest.raises(UpstreamInvalid, match=r"\(1, 8\), expected \(1, 1536\)"):
         await embedder.embed(["one"])
     await embedder.close()
+
+
+async def test_a_text_that_is_too_long_is_embedded_by_its_beginning(server: ModelServer) -> None:
+    embedder = embedder_for(
+        "openai:text-embedding-3-small", api_key="k", base_url=f"{server.url}/v1"
+    )
+    signs = "契約" * 4_000
+    rows = await embedder.embed(["word " * 6_400, signs, "short\x00 \ud83d"])
+    again = await embedder.embed([signs, "word " * 6_400])
+    await embedder.close()
+    np.testing.assert_array_equal(again, rows[[1, 0]])
+    (request,) = server.requests  # a long text is remembered as well
+    assert request["input"] == ["word " * 1_600, signs[:2_666], "short \ufffd"]
+    assert max(len(text.encode()) for text in request["input"]) <= 8_000
 
 
 async def test_a_refused_embedding_key_says_which(server: ModelServer) -> None:

@@ -66,7 +66,6 @@ async def test_every_quiet_session_of_every_tenant_is_closed_in_one_pass() -> No
         turn = await runtime.sessions.begin_turn(new, now=runtime.clock())
         await runtime.sessions.end_turn(
             turn,
-            "run",
             status="complete",
             content="Noted.",
             receipt=None,
@@ -114,7 +113,6 @@ async def test_a_session_is_not_closed_over_a_turn_that_still_runs() -> None:
         assert await state(runtime, "s1") == "open"
         await runtime.sessions.end_turn(
             turn,
-            "alive",
             status="complete",
             content="Noted.",
             receipt=None,

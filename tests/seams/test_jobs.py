@@ -13,7 +13,8 @@ from app import jobs as room
 from app.db import Connection, Database
 from app.db.tables import facts_of_store
 from app.errors import UpstreamBusy
-from app.jobs import Claim, Jobs, LostClaim, Postpone, Worker
+from app.jobs import Claim, Jobs, LostClaim, Postpone
+from app.worker import Worker
 from tests.seams.stores import database
 
 __all__ = ["database"]
@@ -179,7 +180,7 @@ async def test_a_worker_puts_back_what_failed_with_a_reason(
     handler = Handler(queue, failure)
     assert await worker(queue, handler).drain() == 1
     assert await queue.state("default", "work", "k") == ("due", reason)
-    assert await worker(queue, handler).run_key("default", "work", "k")
+    assert await worker(queue, handler).run_now("default", "work", "k") is None
     assert await queue.state("default", "work", "k") == ("done", None)
 
 
@@ -204,13 +205,13 @@ async def test_running_a_named_job_waits_for_whoever_is_at_it(
     both = worker(queue, slow)
     first = asyncio.create_task(both.drain())
     await asyncio.sleep(0.05)
-    second = asyncio.create_task(both.run_key("default", "work", "k"))
+    second = asyncio.create_task(both.run_now("default", "work", "k"))
     await asyncio.sleep(0.05)
     assert not second.done()
     release.set()
     assert await first == 1
-    assert await second
-    assert not await both.run_key("default", "work", "unknown")
+    assert await second is None
+    assert isinstance(await both.run_now("default", "work", "unknown"), LostClaim)
 
 
 async def test_a_long_job_keeps_its_lease(database: Database) -> None:

@@ -57,6 +57,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant_id", "session_id"),
     )
     op.create_index("episodes_of_user", "episodes", ["tenant_id", "user_id"], unique=False)
+    op.create_index(
+        "episodes_not_indexed",
+        "episodes",
+        ["tenant_id", "user_id"],
+        unique=False,
+        sqlite_where=sa.text("indexed_version < version"),
+        postgresql_where=sa.text("indexed_version < version"),
+    )
     op.create_table(
         "index_rows",
         sa.Column("seq", serial, autoincrement=True, nullable=False),
@@ -174,6 +182,7 @@ def downgrade() -> None:
     op.drop_index("index_rows_news", table_name="index_rows")
     op.drop_index("index_rows_document", table_name="index_rows")
     op.drop_table("index_rows")
+    op.drop_index("episodes_not_indexed", table_name="episodes")
     op.drop_index("episodes_of_user", table_name="episodes")
     op.drop_table("episodes")
     op.drop_index("documents_of_source", table_name="documents")

@@ -1,0 +1,80 @@
+"""The explanation that is stored with a reply, and what a repeat reads out of it. Touches nothing.
+
+It names memories and documents by id and score and holds none of their text: what is forgotten
+later must be gone from here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.chat.ask import Ask
+from app.chat.prompt import Prompt
+from app.chat.retrieve import Retrieved
+from app.llm.base import Finish
+
+Receipt = dict[str, Any]
+
+
+def write_receipt(
+    ask: Ask,
+    retrieved: Retrieved,
+    prompt: Prompt,
+    finish: Finish,
+    *,
+    embedding_model: str,
+    milliseconds: Mapping[str, float],
+) -> Receipt:
+    """Return what went into a reply, with scores, thresholds and tokens."""
+    recalled, found = retrieved.recalled, retrieved.found
+    return {
+        "question": ask.text,
+        "route": "knowledge" if recalled is None else "hybrid",
+        "memory": {
+            "mode": ask.memory,
+            "threshold": None if recalled is None else recalled.threshold,
+            "best_below": None if recalled is None else recalled.best_below,
+            "used": [
+                {
+                    "id": memory.id,
+                    "session_id": memory.session_id,
+                    "memory_type": memory.memory_type,
+                    "score": memory.score,
+                }
+                for memory in prompt.memories
+            ],
+            "dropped": prompt.dropped["memories"],
+        },
+        "documents": {
+            "filters": ask.filters,
+            "threshold": found.threshold,
+            "best_below": found.best_below,
+            "used": [
+                {"id": p.id, "source": p.metadata.get("source"), "score": p.score}
+                for p in prompt.passages
+            ],
+            "dropped": prompt.dropped["documents"],
+        },
+        "history": {"messages": len(prompt.says) - 2, "dropped": prompt.dropped["history"]},
+        "tokens": {
+            "input": finish.usage.input_tokens,
+            "output": finish.usage.output_tokens,
+            "counted": finish.usage.counted,
+            "estimated_by_part": prompt.tokens,
+        },
+        "model": finish.model,
+        "embedding_model": embedding_model,
+        "finish_reason": finish.reason,
+        "milliseconds": dict(milliseconds),
+    }
+
+
+def used_memories(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the memories that a receipt names: id, session_id, score."""
+    return list(receipt.get("memory", {}).get("used", []))
+
+
+def used_passages(receipt: Mapping[str, Any]) -> dict[str, float]:
+    """Return the passages that a receipt names, id -> score."""
+    return {used["id"]: used["score"] for used in receipt.get("documents", {}).get("used", [])}

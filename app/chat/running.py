@@ -1,0 +1,76 @@
+"""A turn as its reader sees it: tokens, then its answer or its failure. Touches nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.errors import AppError
+from app.knowledge.documents import Passage
+from app.llm.base import Token
+from app.memory.recall import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished turn, stored."""
+
+    session_id: str
+    message_id: str
+    reply: str
+    memories: tuple[Memory, ...]
+    passages: tuple[Passage, ...]
+    receipt: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The end of a turn that failed after the bar."""
+
+    error: AppError
+
+
+Event = Token | Answer | Failed
+
+
+class Running:
+    """A turn that is under way; `events` ends with an `Answer` or a `Failed`."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self._prepared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+
+    async def events(self) -> AsyncIterator[Event]:
+        while True:
+            event = await self._events.get()
+            yield event
+            if not isinstance(event, Token):
+                return
+
+    async def answer(self) -> Answer:
+        """Return the finished turn. Raises the `AppError` that it failed with."""
+        async for event in self.events():
+            if isinstance(event, Failed):
+                raise event.error
+            if isinstance(event, Answer):
+                return event
+        raise AssertionError("a turn ends with an Answer or a Failed")
+
+    async def prepared(self) -> None:
+        await asyncio.shield(self._prepared)
+
+    def pass_the_bar(self) -> None:
+        if not self._prepared.done():
+            self._prepared.set_result(None)
+
+    def emit(self, event: Event) -> None:
+        self._events.put_nowait(event)
+
+    def fail(self, error: AppError) -> None:
+        if not self._prepared.done():
+            self._prepared.set_exception(error)
+            self._prepared.exception()  # the caller may have left: seen is not unseen
+        self.emit(Failed(error))
