@@ -93,7 +93,7 @@ async def _reindex(settings: Settings) -> int:
         for tenant_id in await _tenants(runtime):
             filled = await runtime.documents.refill(tenant_id)
             print(f"{tenant_id}: {filled} documents", flush=True)
-            filled = await runtime.episodes.refill(tenant_id)
+            filled = await runtime.checkpoints.refill(tenant_id)
             print(f"{tenant_id}: {filled} episodes", flush=True)
         await set_stamp(runtime.database, runtime.stamp)
         print(f"the index is filled with {runtime.stamp}")

@@ -23,7 +23,8 @@ from app.identity import Keys
 from app.index.base import Index
 from app.jobs import Jobs
 from app.knowledge.documents import Documents
-from app.llm.base import ChatModel, Embedder
+from app.llm.base import ChatModel, Compares, Embedder
+from app.memory.checkpoints import Checkpoints
 from app.memory.episodes import Episodes
 from app.memory.monitor import Monitor
 from app.memory.recall import Recall
@@ -67,6 +68,7 @@ class Runtime:
     keys: Keys
     sessions: SessionStore
     episodes: Episodes
+    checkpoints: Checkpoints
     recall: Recall
     documents: Documents
     turns: Turns
@@ -159,15 +161,9 @@ def _assemble(
         max_tokens=settings.summary_max_tokens,
         context_tokens=settings.summary_context_tokens,
     )
-    episodes = Episodes(
-        database,
-        sessions,
-        queue,
-        index,
-        embedder,
-        summariser,
-        every_messages=settings.summary_every_messages,
-        clock=clock,
+    episodes = Episodes(database, every_messages=settings.summary_every_messages, clock=clock)
+    checkpoints = Checkpoints(
+        database, sessions, episodes, queue, index, embedder, summariser, clock=clock
     )
     gates = embedder.thresholds
     recall = Recall(
@@ -194,7 +190,7 @@ def _assemble(
     )
     worker = Worker(
         queue,
-        {**episodes.handlers(), **documents.handlers()},
+        {**checkpoints.handlers(), **documents.handlers()},
         lease_seconds=settings.job_lease_seconds,
     )
     turns = Turns(
@@ -227,6 +223,7 @@ def _assemble(
         ),
         sessions=sessions,
         episodes=episodes,
+        checkpoints=checkpoints,
         recall=recall,
         documents=documents,
         turns=turns,
@@ -331,4 +328,5 @@ def _model(settings: Settings, spec: str, embedder: Embedder, setting: str) -> C
         log.warning("%s=%s needs GROQ_API_KEY: answering offline", setting, spec)
     from app.llm.offline import offline_chat
 
-    return offline_chat(similarity=getattr(embedder, "similarity", None))
+    compares = embedder.similarity if isinstance(embedder, Compares) else None
+    return offline_chat(similarity=compares)

@@ -57,7 +57,9 @@ class Worker:
         while time.monotonic() < patience:
             claim = await self._queue.claim_key(tenant_id, kind, key)
             if claim is not None:
-                return await self.run(claim)
+                failure = await self.run(claim)
+                if not isinstance(failure, LostClaim):
+                    return failure
             state = await self._queue.state(tenant_id, kind, key)
             if state is None or state[0] == "done":
                 return LostClaim() if state is None else None

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.memory.grounding import sentences
+from app.text.sentences import sentences
 from app.wiring import open_runtime
 from tests.served import Process, events_of, settings, start_process
 

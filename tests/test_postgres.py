@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import httpx
 
+from app.index.base import vector_id
 from tests.served import served
 
 
@@ -48,3 +50,26 @@ async def test_two_replicas_keep_one_session_in_order(postgres_state: str) -> No
     assert {m["status"] for m in history} == {"complete"}
     moments = [m["created_at"] for m in history if m["role"] == "assistant"]
     assert moments == sorted(moments)
+
+
+async def test_the_longest_ids_of_each_kind_are_taken(postgres_state: str) -> None:
+    chance = random.Random(1)  # Postgres packs what repeats
+
+    def longest() -> str:
+        return "".join(chr(chance.randrange(0x4E00, 0x9FFF)) for _ in range(170)) + "id"
+
+    async with served(database_url=postgres_state) as (client, _):
+        document = {"id": longest(), "text": "A text.", "source": longest(), "doc_type": longest()}
+        stored = await client.post("/documents", json={"documents": [document]})
+        fields = {"user_id": longest(), "session_id": longest(), "client_message_id": longest()}
+        reply = await chat(client, "I live in Porto.", **fields)
+        whose = {"user_id": fields["user_id"]}
+        path = f"/sessions/{fields['session_id']}"
+        closed = await client.post(f"{path}/close", params=whose)
+        memories = (await client.get("/memories", params=whose)).json()["memories"]
+        deleted = await client.delete(path, params=whose)
+    assert stored.json()["ids"] == [document["id"]]
+    assert [source["id"] for source in reply["sources"]] == [vector_id(document["id"])]
+    assert closed.json()["state"] == "closed"
+    assert [memory["session_id"] for memory in memories] == [fields["session_id"]]
+    assert deleted.json()["vectors"] == "removed"

@@ -15,9 +15,9 @@ from app.knowledge.documents import Passage
 from app.llm.base import Say
 from app.llm.blocks import block, container
 from app.llm.tokens import estimate_tokens
-from app.memory.grounding import cut_to_sentences
 from app.memory.recall import Memory
 from app.sessions.base import Message
+from app.text.sentences import cut_to_sentences
 
 INSTRUCTIONS = """You are a helpful assistant that remembers earlier conversations with its user.
 Answer the question in the last message, in the user's language, from what stands before it:

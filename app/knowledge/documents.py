@@ -29,6 +29,7 @@ from ingest.document import Document
 KIND = "sync_documents"
 SPARE = 4  # asked for beyond `top_k`, for the index may still hold what is gone
 MOST_ASKED = 500
+INLINE_CHARS = 100_000  # cutting so much into chunks takes less time than asking another thread
 
 RunNow = Callable[[str, str, str], Awaitable[BaseException | None]]
 
@@ -276,6 +277,8 @@ class Documents:
             return []
         ids = {str(match.metadata.get("document_id")) for match in matches}
         rows = await self._database.read(rows_by_id(tenant_id, ids))
+        if sum(len(row.text) for row in rows.values()) <= INLINE_CHARS:
+            return _passages(tenant_id, matches, rows, test)
         return await asyncio.to_thread(_passages, tenant_id, matches, rows, test)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Role = Literal["system", "user", "assistant"]
-Purpose = Literal["chat", "understand", "checkpoint"]
+Kind = Literal["query", "passage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,7 @@ class Embedder(Protocol):
     trouble: str | None
     """Why the last call failed; None after one that did not."""
 
-    async def embed(
-        self, texts: Sequence[str], *, kind: Literal["query", "passage"] = "passage"
-    ) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, kind: Kind = "passage") -> NDArray[np.float32]:
         """Return (len(texts), dimension) float32, rows of length 1.
 
         `kind` matters only to models that embed questions and passages differently.
@@ -113,3 +111,12 @@ class Embedder(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Compares(Protocol):
+    """An embedder that runs on this machine, and so can compare while a reply is made."""
+
+    def similarity(self, question: str, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Return the cosine of each sentence to the question, (len(sentences),). Blocks."""
+        ...

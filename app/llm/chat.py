@@ -13,11 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from app.errors import (
-    AppError,
-    Misconfigured,
-    UpstreamInvalid,
-)
+from app.errors import AppError, Misconfigured, UpstreamInvalid
 from app.llm.base import Completion, Finish, Say, Token, Usage
 from app.llm.reasoning import Answer, without_reasoning
 from app.llm.tokens import estimate_tokens
@@ -55,7 +51,6 @@ class LangChainChat:
         *,
         deadline_seconds: float,
         max_retries: int = 2,
-        count_tokens: Callable[[str], int] = estimate_tokens,
         limit: Callable[[int], dict[str, Any]] = _max_tokens,
     ) -> None:
         self.name = name
@@ -63,7 +58,6 @@ class LangChainChat:
         self._translate = translate
         self._deadline_seconds = deadline_seconds
         self._max_retries = max_retries
-        self._count_tokens = count_tokens
         self._limit = limit
         self._model: BaseChatModel | None = None
         self._building = asyncio.Lock()
@@ -97,7 +91,7 @@ class LangChainChat:
         if rest := answer.feed(pieces.rest()) + answer.rest():
             yield Token(rest)
         self._check(answer.text, reason)
-        yield Finish(reason, usage or self._estimated(prompt, answer.text), self.name)
+        yield Finish(reason, usage or _estimated(prompt, answer.text), self.name)
 
     async def complete(self, prompt: Sequence[Say], *, max_tokens: int) -> Completion:
         """Return the whole reply. See `ChatModel.complete`."""
@@ -109,7 +103,7 @@ class LangChainChat:
         text = without_reasoning(clean(str(message.text)))
         reason = _finish_reason(message)
         self._check(text, reason)
-        return Completion(text, reason, _usage(message) or self._estimated(prompt, text), self.name)
+        return Completion(text, reason, _usage(message) or _estimated(prompt, text), self.name)
 
     async def warm(self) -> None:
         """Import LangChain and build the model. No network. Raises `Misconfigured`."""
@@ -156,10 +150,6 @@ class LangChainChat:
             raise UpstreamInvalid(
                 "model", f"{self.name} gave an empty answer (finish reason {reason!r})."
             )
-
-    def _estimated(self, prompt: Sequence[Say], reply: str) -> Usage:
-        asked = sum(self._count_tokens(say.content) for say in prompt)
-        return Usage(asked, self._count_tokens(reply), counted=False)
 
 
 def provider_chat(
@@ -262,6 +252,11 @@ def _finish_reason(message: BaseMessage) -> str:
 def _usage(message: BaseMessage) -> Usage | None:
     found = getattr(message, "usage_metadata", None)
     return Usage(found["input_tokens"], found["output_tokens"]) if found else None
+
+
+def _estimated(prompt: Sequence[Say], reply: str) -> Usage:
+    asked = sum(estimate_tokens(say.content) for say in prompt)
+    return Usage(asked, estimate_tokens(reply), counted=False)
 
 
 def _added(sum_: Usage | None, more: Usage | None) -> Usage | None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.errors import AppError, Misconfigured, UpstreamInvalid
-from app.llm.base import Embedder, Thresholds
+from app.llm.base import Embedder, Kind, Thresholds
 from app.llm.chat import missing_package
-from app.llm.local import UNMEASURED, Kind, local_embedder
+from app.llm.local import UNMEASURED, local_embedder
 from app.llm.onnx import Rows, unit_rows
 from app.llm.recent import RecentRows
 from app.llm.upstream import Vendor, retried

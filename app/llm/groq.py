@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 
+TEMPERATURE = 0.3
+
+
 def groq_chat(
     *,
     api_key: str,
@@ -19,32 +22,28 @@ def groq_chat(
     base_url: str | None = None,
     timeout_seconds: float = 60.0,
     max_retries: int = 2,
-    temperature: float = 0.3,
-    reasoning_effort: str | None = None,
     setting: str = "CHAT_MODEL",
 ) -> LangChainChat:
     """Return a Groq model as our `ChatModel`.
 
     base_url: the root of the API or what ends in /openai/v1; None is Groq's own.
     timeout_seconds: for a call with all its retries, and for a whole stream.
-    reasoning_effort: None is "low" for gpt-oss, whose reasoning counts against `max_tokens`, and
-    the model's own default elsewhere.
     setting: the setting that a refusal of the model's id points to.
     Raises `Misconfigured` without a key.
     """
     if not api_key:
         raise Misconfigured("Groq needs GROQ_API_KEY.", param="GROQ_API_KEY")
     vendor = Vendor("model", "Groq", model, "GROQ_API_KEY", setting)
-    is_gpt_oss = model.startswith("openai/gpt-oss")
     options: dict[str, Any] = {
         "model": model,
         "api_key": api_key,
         "base_url": root_url(base_url) if base_url else None,
         "timeout": timeout_seconds,
         "max_retries": 0,  # LangChainChat retries, within the deadline
-        "temperature": temperature,
+        "temperature": TEMPERATURE,
         "reasoning_format": "hidden",
-        "reasoning_effort": reasoning_effort or ("low" if is_gpt_oss else None),
+        # Reasoning counts against `max_tokens`.
+        "reasoning_effort": "low" if model.startswith("openai/gpt-oss") else None,
     }
 
     def build() -> BaseChatModel:

@@ -14,26 +14,22 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files as resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import Misconfigured, UpstreamUnavailable
-from app.llm.base import Thresholds
+from app.llm.base import Kind, Thresholds
 from app.llm.onnx import Encoder, ModelFiles, Rows, folder_files
 from app.llm.recent import RecentRows
 from app.text.clean import clean
-
-Kind = Literal["query", "passage"]
 
 BUNDLED_NAME = "all-MiniLM-L6-v2-int8"
 BUNDLED_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 BUNDLED_THRESHOLDS = Thresholds(memory=0.42, documents=0.35)  # measured on LoCoMo
 BUNDLED_DIMENSION = 384
-UNMEASURED = Thresholds(
-    memory=0.30, documents=0.30
-)  # lets much through: a threshold belongs to its model
+# Lets much through: a threshold belongs to its model.
+UNMEASURED = Thresholds(memory=0.30, documents=0.30)
 
 BATCH = 16
 THREADS = 2
@@ -63,7 +59,7 @@ class LocalEmbedder:
         return self._collected(texts, kind, found)
 
     def similarity(self, question: str, sentences: Sequence[str]) -> NDArray[np.float32]:
-        """Return the cosine of each sentence to the question, (len(sentences),). Blocks."""
+        """Return the cosine of each sentence to the question. See `Compares.similarity`."""
         question_row = self._embed_now([question], "query")[0]
         cosines: NDArray[np.float32] = self._embed_now(sentences, "passage") @ question_row
         return cosines
@@ -140,13 +136,11 @@ def bundled_files(weights: Path | None = None) -> ModelFiles:
     )
 
 
-def local_embedder(
-    model_dir: Path | None = None, thresholds: Thresholds | None = None
-) -> LocalEmbedder:
+def local_embedder(model_dir: Path | None = None) -> LocalEmbedder:
     """Return the bundled model, or the one of a sentence-transformers ONNX folder.
 
     Loads nothing yet. Raises `Misconfigured` for a folder that holds no such model.
     """
     if model_dir is None:
-        return LocalEmbedder(bundled_files(), thresholds or BUNDLED_THRESHOLDS)
-    return LocalEmbedder(folder_files(model_dir), thresholds or UNMEASURED)
+        return LocalEmbedder(bundled_files(), BUNDLED_THRESHOLDS)
+    return LocalEmbedder(folder_files(model_dir), UNMEASURED)

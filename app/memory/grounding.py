@@ -5,7 +5,7 @@ A sentence stays only if each of these occurs in the source, in any of its usual
 capital marks depends on the language:
 
 - English, the Romance languages, Dutch, Russian: a capital within a sentence marks a name; at its
-  start only a word that is neither in the source nor common vocabulary (`app.memory.words`). In a
+  start only a word that is neither in the source nor common (`app.memory.vocabulary`). In a
   language without a list here, the first word is not checked.
 - German: nouns have capitals too, so only ACRONYMS, CamelCase, two unknown capitalised words in a
   row, and words in a name's place (`Herr X`, `Firma X`, `X GmbH`) are checked.
@@ -22,14 +22,12 @@ are taken for invented. A number is one wherever it stands: what it counts is no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from app.memory import words as w
-from app.memory.source import DATES, Source, has_capital, humps, squeeze, weekday_of, whole_days
-from app.memory.tokens import (
-    MONTH,
+from app.memory import vocabulary as w
+from app.memory.figures import (
     NO_CAPITALS,
     Token,
     canonical,
@@ -41,6 +39,9 @@ from app.memory.tokens import (
     scan,
     values,
 )
+from app.memory.source import DATES, Source, has_capital, humps, squeeze, weekday_of, whole_days
+from app.text.sentences import pieces
+from app.text.words import fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def keep_supported(summary: str, sources: Sequence[str]) -> Grounded:
     kept: list[str] = []
     dropped: list[str] = []
     pending = ""
-    for lead, sentence in _pieces(summary):
+    for lead, sentence in pieces(summary):
         lead = pending if pending and "\n" not in lead else lead
         if check.supports(sentence):
             kept += [lead, sentence]
@@ -71,90 +72,6 @@ def keep_supported(summary: str, sources: Sequence[str]) -> Grounded:
             pending = lead
     return Grounded("".join(kept).strip(), tuple(dropped))
 
-
-# --- Sentences ---
-
-_MARKER = re.compile(
-    r"(?:\s*(?:[-*•‣▪●◦·–—+>]|#{1,6}|\[[ xX]?\]|\(?\d{1,3}[.)]|\(?[a-z]\)|\d\ufe0f?\u20e3)(?=\s))*"
-    r"\s*"
-)
-_SPACE = re.compile(r"\s*")
-_STOP = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]*_]*(?=\s)|[。！？｡؟۔।॥．]+[」』）”’\"]*")
-
-
-def sentences(text: str) -> list[str]:
-    """Split a text at sentence and line ends. Only white space is lost; bullets stay in front."""
-    return [(lead.strip() + " " + sentence).strip() for lead, sentence in _pieces(text)]
-
-
-def cut_to_sentences(text: str, fits: Callable[[str], bool]) -> str:
-    """Return the longest prefix of whole sentences that fits, or else the start of the first.
-
-    `fits` must hold for every prefix of a text that fits. Empty if not even a character does.
-    """
-    text = text.strip()
-    ends, at = [0], 0
-    for lead, sentence in _pieces(text):
-        at += len(lead) + len(sentence)
-        ends.append(at)
-    whole = _last(len(ends) - 1, lambda n: fits(text[: ends[n]]))
-    if whole or len(ends) == 1:
-        return text[: ends[whole]]
-    cut = text[: _last(ends[1], lambda n: fits(text[:n]))]
-    return (cut.rsplit(None, 1)[0] if re.search(r"\S\s+\S", cut) else cut).rstrip()
-
-
-def _last(high: int, holds: Callable[[int], bool]) -> int:
-    """Return the largest n in 1..high for which `holds`, or 0; it holds up to some n only."""
-    low = 0
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
-
-
-def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (white space and bullet before, sentence): together the text, less its tail."""
-    done = 0
-    for line in re.finditer(r"[^\n]+", text):
-        end = line.start() + len(line[0].rstrip())
-        marker = _MARKER.match(text, line.start(), end)
-        start = marker.end() if marker and marker.end() < end else line.start()
-        if re.match(rf"\s*\d{{1,2}}\.\s+{MONTH}", line[0][:60], re.IGNORECASE):
-            start = line.start()
-        for stop in _STOP.finditer(text, start, end):
-            if _is_end(text, start, stop, end):
-                yield text[done:start], text[start : stop.end()]
-                done = stop.end()
-                start = _after_space(text, done)
-        start = _after_space(text, start)
-        if start < end:
-            yield text[done:start], text[start:end]
-            done = end
-
-
-def _after_space(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space else at
-
-
-def _is_end(text: str, start: int, stop: re.Match[str], end: int) -> bool:
-    if stop[0][0] not in ".!?…．":
-        return True
-    after = text[stop.end() : min(end, stop.end() + 40)].lstrip()
-    if after[:1].islower() or (stop[0][0] == "．" and after[:1].isdigit()):
-        return False
-    if stop[0] != ".":
-        return True
-    before = text[max(start, stop.start() - 20) : stop.start()].split()
-    word = before[-1].strip("(\"'“„«[*") if before else ""
-    if re.fullmatch(r"\d{1,2}", word):
-        following = re.match(r"\w+", after)
-        return not following or w.fold(following[0]) not in w.MONTHS.keys() | w.AFTER_ORDINAL
-    return w.fold(word) not in w.ABBREVIATIONS and not (len(word) == 1 and word.isupper())
-
-
-# --- What a sentence claims ---
 
 _OPENING = re.compile(r"[:;.!?–—•|/(\"“„«¿¡*_#>\[]|\s-\s")
 _ITEM_ONE = re.compile(r"(?:^|[\s:;,])\(?1\)\s")
@@ -168,7 +85,7 @@ class _Check:
     def __init__(self, source: Source, summary: str, texts: Sequence[str]) -> None:
         self._source = source
         tokens = [token.text for token in scan(plain(summary)) if token.kind == "word"]
-        self._lower = {w.fold(word) for word in tokens if word.islower()}
+        self._lower = {fold(word) for word in tokens if word.islower()}
         self._is_familiar = _is_familiar(tokens)
         hints = (_german_lead(tokens), _german_lead(re.findall(r"\w+", " ".join(texts)[:20_000])))
         self._is_german = next((lead > 0 for lead in hints if lead), False)
@@ -203,9 +120,9 @@ class _Check:
         source, (kind, text, start, _) = self._source, token
         if kind == "word":
             return True
-        if kind == "month" and w.fold(text) in w.WORDLIKE_MONTHS and (text.islower() or not start):
+        if kind == "month" and fold(text) in w.WORDLIKE_MONTHS and (text.islower() or not start):
             return True
-        if kind in {"month", "weekday"} and w.fold(text) in source.words - w.WORDLIKE_MONTHS:
+        if kind in {"month", "weekday"} and fold(text) in source.words - w.WORDLIKE_MONTHS:
             return True
         if kind == "weekday":
             return source.has_weekday(weekday_of(text), near)
@@ -232,7 +149,7 @@ class _Check:
         return is_count and bool(figures) and source.numbers.issuperset(figures)
 
     def _supports_count(self, text: str) -> bool:
-        if w.fold(text) in w.VAGUE_NUMBERS or str(count(text)) in self._source.numbers:
+        if fold(text) in w.VAGUE_NUMBERS or str(count(text)) in self._source.numbers:
             return True
         row = enumerated(text)
         return bool(row) and self._source.numbers.issuperset(map(str, row))
@@ -246,7 +163,7 @@ class _Check:
                 self._supports_name(part, begins=begins, familiar=familiar)
                 for part in word.split("'")
             )
-        folded = w.fold(word)
+        folded = fold(word)
         is_acronym = len(word) == 2 and word.isupper()  # the UN, not the French article
         if len(word) == 1 or folded in w.NOT_NAMES:
             return True
@@ -264,15 +181,15 @@ class _Check:
     def _supports_german(self, text: str, tokens: Sequence[Token]) -> bool:
         known = self._source.has_word
         for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
-            word, folded = token.text, w.fold(token.text)
+            word, folded = token.text, fold(token.text)
             if token.kind != "word" or not has_capital(word) or known(word):
                 continue
             if folded in w.NOT_NAMES:
                 continue
             if any(char.isupper() for char in word[1:]):
                 return False
-            cue = w.fold(before.text) if before else ""
-            if cue in w.NAME_CUES or (after and w.fold(after.text) in w.LEGAL_FORMS):
+            cue = fold(before.text) if before else ""
+            if cue in w.NAME_CUES or (after and fold(after.text) in w.LEGAL_FORMS):
                 return False
             if (
                 before
@@ -289,14 +206,14 @@ class _Check:
 
 def _german_lead(words: Sequence[str]) -> int:
     """Return how many more German function words there are than those of other languages."""
-    folded = [w.fold(word) for word in words]
+    folded = [fold(word) for word in words]
     german = sum(word in w.GERMAN for word in folded)
     return german - sum(word in w.FUNCTION_WORDS for word in folded)
 
 
 def _is_familiar(words: Sequence[str]) -> bool:
     """Whether the words are of a language that has a list of common words."""
-    lower = [w.fold(word) for word in words if word.islower()]
+    lower = [fold(word) for word in words if word.islower()]
     return 4 * sum(map(_is_common, lower)) >= len(lower)
 
 

@@ -22,10 +22,10 @@ from app.db.tables import messages, sessions
 from app.index.base import Filter, Index, Values, namespace, vector_id
 from app.index.rows import MAX_TOP_K
 from app.llm.base import Embedder
-from app.llm.sentences import terms
 from app.memory.episodes import Episode, Episodes
-from app.memory.grounding import sentences
 from app.sessions.rows import of_session
+from app.text.sentences import is_question, sentences
+from app.text.terms import terms
 
 ROWS_PER_MEMORY = 3  # asked for: several vectors may be one session's, or of a row that is gone
 MESSAGE = "#m"
@@ -262,8 +262,7 @@ def _names_it(asked: frozenset[str], text: str) -> bool:
 
 def _only_asks(text: str) -> bool:
     """Say whether a message is a bare question, which says nothing of its user."""
-    said = sentences(text)
-    return all(sentence.rstrip().endswith(("?", "？", "؟")) for sentence in said)
+    return all(is_question(sentence) for sentence in sentences(text))
 
 
 def newest_first(rows: Sequence[Episode]) -> list[Memory]:

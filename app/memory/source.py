@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from app.memory import words as w
-from app.memory.tokens import (
+from app.memory import vocabulary as w
+from app.memory.figures import (
     Day,
     Token,
     canonical,
@@ -19,6 +19,7 @@ from app.memory.tokens import (
     scan,
     values,
 )
+from app.text.words import fold
 
 MAX_DATE_WORDS = 3  # a source with a date and hardly a word tells the day of a conversation
 
@@ -45,7 +46,7 @@ class Source:
         for text in map(plain, texts):
             tokens = list(scan(text))
             for before, token in zip(["", *(token.text for token in tokens)], tokens, strict=False):
-                self._take(token, w.fold(before))
+                self._take(token, fold(before))
             if sum(token.kind == "word" for token in tokens) <= MAX_DATE_WORDS:
                 self.anchors.update(day for token in tokens for day in whole_days(token))
             runs = re.findall(r"\d[\d ()./-]{5,}\d", text)
@@ -55,7 +56,7 @@ class Source:
 
     def _take(self, token: Token, before: str) -> None:
         kind, text = token.kind, token.text
-        folded = w.fold(text)
+        folded = fold(text)
         self.words.update(_word_forms(text))
         if kind in DATES:
             self._take_date(kind, text, before)
@@ -130,7 +131,7 @@ class Source:
         if squeeze(text) in self.codes or (version and self.has_number(version[1])):
             return True
         parts = _LETTERS.findall(text)
-        capitals = {w.fold(part) for part in parts if has_capital(part)} - w.NOT_NAMES
+        capitals = {fold(part) for part in parts if has_capital(part)} - w.NOT_NAMES
         return (
             min(map(len, parts)) > 1  # a letter occurs everywhere
             and self.words.issuperset(capitals)
@@ -139,7 +140,7 @@ class Source:
 
     def has_word(self, word: str) -> bool:
         """Whether a word occurs; save for acronyms also its singular, plural, or another case."""
-        folded = w.fold(word)
+        folded = fold(word)
         forms = {folded, folded + "s"}
         if not word.isupper():
             forms |= {folded.removesuffix("s"), folded.removesuffix("es")}
@@ -163,14 +164,14 @@ def _is_row(text: str) -> bool:
 
 def squeeze(text: str) -> str:
     """Return an address or identifier without what may vary in its spelling."""
-    text = re.sub(r"^(?:https?://)?(?:www\.)?", "", w.fold(text)).rstrip(".,;:!?)*/")
+    text = re.sub(r"^(?:https?://)?(?:www\.)?", "", fold(text)).rstrip(".,;:!?)*/")
     return text if "@" in text or "." in text else re.sub(r"[-_/#\s]", "", text)
 
 
 def _word_forms(text: str) -> Iterator[str]:
-    yield w.fold(text)
+    yield fold(text)
     for word in _LETTERS.findall(text):
-        yield w.fold(word)
+        yield fold(word)
         yield from humps(word)
 
 
@@ -193,5 +194,5 @@ def has_capital(word: str) -> bool:
 
 
 def weekday_of(text: str) -> int:
-    name = w.fold(text)
+    name = fold(text)
     return w.WEEKDAYS.get(name, w.WEEKDAYS.get(name.removesuffix("s"), -1))

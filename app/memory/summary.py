@@ -14,8 +14,9 @@ from app.errors import UpstreamInvalid
 from app.llm.base import ChatModel, Say
 from app.llm.blocks import block
 from app.llm.tokens import estimate_tokens
-from app.memory.grounding import cut_to_sentences, keep_supported, sentences
+from app.memory.grounding import keep_supported
 from app.sessions.base import Message
+from app.text.sentences import cut_to_sentences, sentences
 
 INSTRUCTIONS = """You keep the memory of an assistant. Revise the summary of one conversation \
 between a user and an assistant so that it also covers the new messages.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64encode
 from typing import Any
 
 from tests.api.calls import Json
@@ -51,7 +53,8 @@ for _field in ("session_id", "user_id", "client_message_id"):
         "control": "a\x1bb",
         "newline": "a\nb",
         "half": HALF,
-        "too long": "x" * 1025,
+        "too long": "x" * 513,
+        "too many bytes": "é" * 257,
         "number": 5,
     }.items():
         CHATS[f"{_field} {_name}"] = (
@@ -127,7 +130,8 @@ for _name, _document, _param in (
     ("empty id", {"text": "x", "id": ""}, "id"),
     ("id with NUL", {"text": "x", "id": "\x00"}, "id"),
     ("id with half", {"text": "x", "id": HALF}, "id"),
-    ("id too long", {"text": "x", "id": "i" * 1025}, "id"),
+    ("id too long", {"text": "x", "id": "i" * 513}, "id"),
+    ("id of too many bytes", {"text": "x", "id": "語" * 171}, "id"),
     ("source with control", {"text": "x", "source": "\x07"}, "source"),
     ("source with half", {"text": "x", "source": HALF}, "source"),
     ("type with NUL", {"text": "x", "doc_type": "\x00"}, "doc_type"),
@@ -166,12 +170,23 @@ for _name, _metadata in {
     )
 
 
+def _cursor(moment: str, session_id: str) -> str:
+    """Return the path of the page of sessions after this one."""
+    last = json.dumps([moment, session_id]).encode()
+    return f"/sessions?cursor={urlsafe_b64encode(last).decode()}"
+
+
 PATHS: list[tuple[str, str, int, str | None]] = [
     ("GET", "/sessions?limit=0", 422, "limit"),
     ("GET", "/sessions?limit=501", 422, "limit"),
     ("GET", "/sessions?limit=ten", 422, "limit"),
     ("GET", "/sessions?cursor=yesterday", 422, "cursor"),
     ("GET", "/sessions?cursor=WzEsMl0=", 422, "cursor"),
+    ("GET", _cursor("0001-01-01T00:00:00+14:00", "x"), 422, "cursor"),
+    ("GET", _cursor("9999-12-31T23:59:59-14:00", "x"), 422, "cursor"),
+    ("GET", _cursor("2026-01-01T00:00:00", "x"), 422, "cursor"),
+    ("GET", _cursor("2026-01-01T00:00:00Z", "a\x00"), 422, "cursor"),
+    ("GET", _cursor("2026-01-01T00:00:00Z", HALF), 422, "cursor"),
     ("GET", "/sessions?user_id=", 422, "user_id"),
     ("GET", "/sessions?user_id=%00", 422, "user_id"),
     ("GET", "/sessions/s1?after_seq=-1", 422, "after_seq"),
@@ -180,7 +195,7 @@ PATHS: list[tuple[str, str, int, str | None]] = [
     ("GET", "/sessions/", 422, "session_id"),
     ("GET", "/sessions/a%00b", 422, "session_id"),
     ("GET", "/sessions/a%0Ab", 404, None),
-    ("GET", f"/sessions/{'x' * 1025}", 422, "session_id"),
+    ("GET", f"/sessions/{'x' * 513}", 422, "session_id"),
     ("GET", "/sessions/%ED%A0%80", 404, "session_id"),
     ("GET", "/sessions/%FF", 404, "session_id"),
     ("DELETE", "/sessions/nope", 404, "session_id"),

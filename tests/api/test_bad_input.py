@@ -158,13 +158,13 @@ async def test_extreme_but_good_input_is_taken(client: httpx.AsyncClient) -> Non
     metadata: Json = {f"k{n}": n for n in range(1_100)}
     metadata |= {"big": 2**53, "float": 1e308, "none": None, "list": ["ü", "𝄞"], "": None}
     del metadata[""]
-    await put(client, {"id": "i" * 1024, "text": "\u202e𝄞 text", "metadata": metadata})
-    stored = await read(client, at("documents", "i" * 1024))
+    await put(client, {"id": "i" * 512, "text": "\u202e𝄞 text", "metadata": metadata})
+    stored = await read(client, at("documents", "i" * 512))
     del metadata["none"]
     assert stored["metadata"] == metadata
-    body = await chat(client, "𝄞\x07\u202e?", session_id="é" * 1024, user_id="\u3000x", top_k=0)
+    body = await chat(client, "𝄞\x07\u202e?", session_id="é" * 256, user_id="\u3000x", top_k=0)
     assert body["sources"] == []
-    detail = await read(client, at("sessions", "é" * 1024))
+    detail = await read(client, at("sessions", "é" * 256))
     assert (detail["user_id"], detail["messages"][0]["content"]) == ("\u3000x", "𝄞\x07\u202e?")
 
 

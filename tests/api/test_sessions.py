@@ -124,7 +124,7 @@ async def test_a_retried_message_reopens_its_closed_session() -> None:
     assert detail["state"] == "open"
 
 
-@pytest.mark.parametrize("session_id", ["s1", "y/close", "a%2Fb#1?x=1&y", "ü" * 300, "//x/"])
+@pytest.mark.parametrize("session_id", ["s1", "y/close", "a%2Fb#1?x=1&y", "ü" * 256, "//x/"])
 async def test_a_deleted_session_leaves_nothing(session_id: str) -> None:
     async with served() as (client, runtime):
         said = await chat(client, PORTO, session_id=session_id)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -14,69 +12,23 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from app.db.tables import jobs
 from app.errors import Conflict, InvalidRequest, UpstreamError
-from app.knowledge.documents import Found, Stored
-from app.wiring import Runtime
+from app.knowledge.documents import Stored
 from ingest.document import Document, chunks
 from tests.api.calls import chat
+from tests.knowledge.calls import (
+    LONG,
+    assert_index_is_what_the_database_holds,
+    document,
+    finish_jobs,
+    in_pinecone,
+    late_put,
+    put,
+    search,
+    texts,
+)
 from tests.served import served
-from tests.wire.pinecone import API_KEY, Faults, PineconeServer, serving_pinecone
-
-LONG = " ".join(f"Sentence number {n} is about tea." for n in range(200))
-
-
-@pytest.fixture
-def pinecone() -> Iterator[PineconeServer]:
-    with serving_pinecone(dimension=32) as server:
-        yield server
-
-
-@asynccontextmanager
-async def in_pinecone(server: PineconeServer) -> AsyncIterator[Runtime]:
-    async with served(
-        pinecone_api_key=API_KEY, pinecone_host=server.url, pinecone_timeout_seconds=10.0
-    ) as (_, runtime):
-        yield runtime
-
-
-def document(id: str, text: str, source: str = "faq", **metadata: Any) -> Document:
-    return Document(id, text, source, metadata=metadata)
-
-
-async def put(runtime: Runtime, *batch: Document) -> Stored:
-    return await runtime.documents.put("default", batch)
-
-
-async def search(runtime: Runtime, text: str, **options: Any) -> Found:
-    (question,) = await runtime.embedder.embed([text])
-    return await runtime.documents.search("default", question, **options)
-
-
-async def texts(runtime: Runtime) -> dict[str, str]:
-    """Return the text of each vector of the documents, by id."""
-    ids = [found async for found in runtime.index.list_ids("documents")]
-    rows = await runtime.index.fetch("documents", ids) if ids else {}
-    return {found: str(row.metadata["text"]) for found, row in rows.items()}
-
-
-async def finish_jobs(runtime: Runtime) -> None:
-    """Do what is left over as if its time had come."""
-    now = jobs.update().where(jobs.c.state != "done").values(state="due", due_at=runtime.clock())
-    await runtime.database.write(lambda c: c.execute(now))
-    await runtime.worker.drain()
-    assert await runtime.jobs.pending() == {}
-
-
-async def assert_index_is_what_the_database_holds(runtime: Runtime) -> None:
-    rows = await runtime.documents.list_documents("default", source=None, after=None, limit=500)
-    expected = {
-        row.id if n == 0 else f"{row.id}#{n}": text
-        for row in rows
-        for n, text in enumerate(chunks(row.text))
-    }
-    assert await texts(runtime) == expected
-    assert all(row.is_current for row in rows)
+from tests.wire.pinecone import Faults, PineconeServer
 
 
 async def test_what_is_put_is_found_and_what_is_unchanged_costs_nothing(
@@ -244,17 +196,6 @@ async def test_a_document_whose_storing_was_cut_off_leaves_nothing_when_it_is_de
         assert len(await texts(runtime)) > 5
         await runtime.documents.delete("default", document_id="d1")
         assert await texts(runtime) == {}
-
-
-async def late_put(runtime: Runtime, pinecone: PineconeServer, text: str) -> asyncio.Task[Stored]:
-    """Begin to put a document whose vectors reach the index only in a second."""
-    pinecone.faults = Faults(latency_seconds=1.0, times=1)
-    before = len(pinecone.calls)
-    late = asyncio.create_task(put(runtime, document("d1", text)))
-    async with asyncio.timeout(10):
-        while "/vectors/upsert" not in pinecone.paths()[before:]:
-            await asyncio.sleep(0.01)
-    return late
 
 
 async def test_a_late_push_does_not_stay_over_a_newer_document(pinecone: PineconeServer) -> None:

@@ -29,7 +29,7 @@ from app.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from app.llm.base import Thresholds
+from app.llm.base import Compares, Thresholds
 from app.llm.embeddings import MockEmbedder, PineconeEmbedder, embedder_for
 from app.llm.local import LocalEmbedder, bundled_files, local_embedder
 from tests.wire.serving import serving
@@ -83,6 +83,8 @@ async def test_blank_and_broken_texts_have_unit_vectors_too(local: LocalEmbedder
 
 
 async def test_similarity_is_the_cosine_of_the_vectors(local: LocalEmbedder) -> None:
+    assert isinstance(local, Compares)
+    assert not isinstance(MockEmbedder(), Compares)
     rows = await local.embed(TEXTS)
     cosines = await asyncio.to_thread(local.similarity, TEXTS[0], TEXTS[1:])
     np.testing.assert_allclose(cosines, rows[1:] @ rows[0], atol=1e-5)

@@ -13,7 +13,6 @@ from app.llm.base import Finish, Say, Token
 from app.llm.blocks import block, container
 from app.llm.local import LocalEmbedder, local_embedder
 from app.llm.offline import offline_chat
-from app.llm.sentences import sentences
 from app.llm.tokens import estimate_tokens
 
 DOCUMENTS = (
@@ -298,19 +297,3 @@ async def test_small_talk_alone_still_gives_a_summary_within_the_bound() -> None
     assert await reply(to_summarise("[1] user: hello"), None) == "User: hello"
     long = await reply(to_summarise("[1] user: " + "wow " * 500, words=30), None)
     assert 0 < estimate_tokens(long) <= 40
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Mr. Smith met Dr. Who at 3.5 p.m. today. He left.",
-         ["Mr. Smith met Dr. Who at 3.5 p.m. today.", "He left."]),
-        ("I work at Acme Corp. We decided.", ["I work at Acme Corp.", "We decided."]),
-        ("今日は雨です。明日は晴れ！はい", ["今日は雨です。", "明日は晴れ！", "はい"]),
-        ("هل أنت هنا؟ نعم.", ["هل أنت هنا؟", "نعم."]),
-        ("one\ntwo. three", ["one", "two.", "three"]),
-        ("...\n", []),
-    ],
-)  # fmt: skip
-def test_sentences_end_where_they_end(text: str, expected: list[str]) -> None:
-    assert sentences(text) == expected

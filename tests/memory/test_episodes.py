@@ -356,7 +356,7 @@ async def test_a_worker_whose_lease_ran_out_stores_nothing(model: ModelServer) -
         await ask_to_close(runtime)
         claim = await Jobs(runtime.database, lease_seconds=0.01).claim(["close"])
         assert claim is not None
-        stale = asyncio.ensure_future(runtime.episodes.handlers()["close"](claim))
+        stale = asyncio.ensure_future(runtime.checkpoints.handlers()["close"](claim))
         await until(lambda: len(model.requests) == 1)
         assert await run(runtime, "close")
         stored = await episode(runtime)
@@ -461,7 +461,7 @@ async def test_hostile_text_can_not_close_its_block(model: ModelServer) -> None:
     assert "<previous_summary>" not in said["content"]
 
 
-@pytest.mark.parametrize("session_id", ["a b/ü#s1", "会話" * 100])
+@pytest.mark.parametrize("session_id", ["a b/ü#s1", "会話" * 80])
 async def test_a_vector_stands_under_its_session_id_in_ascii(
     model: ModelServer, session_id: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Which sentences of a summary are kept: tables by language, splitting, cutting, real summaries."""
+"""Which sentences of a summary are kept: tables by language, known limits, real summaries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.memory.grounding import Grounded, cut_to_sentences, keep_supported, sentences
+from app.memory.grounding import Grounded, keep_supported
+from app.text.sentences import sentences
 
 EN = (
     "user: Hi, Alice Vance from Acme here. We pay $120,000 a year for 12 seats, renewal is on "
@@ -325,47 +326,6 @@ def test_the_day_of_the_conversation_and_the_speakers_belong_to_the_source() -> 
     assert keep_supported(summary, session[1:]).dropped == (summary,)
 
 
-SPLITS = [
-    ("It costs $1.5 a day. Fine.", ["It costs $1.5 a day.", "Fine."]),
-    ("Some fruit, e.g. apples, i.e. food. Ok!", ["Some fruit, e.g. apples, i.e. food.", "Ok!"]),
-    ("Dr. Smith met J. R. Jones. They left.", ["Dr. Smith met J. R. Jones.", "They left."]),
-    ("It is due on 2026-10-15. Then we go.", ["It is due on 2026-10-15.", "Then we go."]),
-    ("See https://a.b/c?d=e. It is there.", ["See https://a.b/c?d=e.", "It is there."]),
-    ("Plan:\n- one. Two.\n* three\n1. four", ["Plan:", "- one.", "Two.", "* three", "1. four"]),
-    ("契約です。更新は？はい！", ["契約です。", "更新は？", "はい！"]),
-    ("「はい。」と言った。", ["「はい。」", "と言った。"]),
-    ("هل تريد؟ نعم.", ["هل تريد؟", "نعم."]),
-    ("यह है। वह है॥", ["यह है।", "वह है॥"]),
-    ("Well... maybe. Well… Yes?! No.", ["Well... maybe.", "Well…", "Yes?!", "No."]),
-    ("Am 15. Oktober 2026. Im 3. Quartal.", ["Am 15. Oktober 2026.", "Im 3. Quartal."]),
-    ("15. Oktober ist es. Gut.", ["15. Oktober ist es.", "Gut."]),
-    ('He said "Go." Then left.', ['He said "Go."', "Then left."]),
-    ("no stop", ["no stop"]),
-    ("-\n\n", ["-"]),
-    ("", []),
-]
-
-
-@pytest.mark.parametrize(("text", "split"), SPLITS)
-def test_a_text_is_split_where_a_sentence_ends(text: str, split: list[str]) -> None:
-    assert sentences(text) == split
-
-
-def _cut(text: str, size: int) -> str:
-    return cut_to_sentences(text, lambda piece: len(piece) <= size)
-
-
-def test_a_text_is_cut_after_the_last_whole_sentence_that_fits() -> None:
-    text = "One is here. Two is here.\nThree is here."
-    assert _cut(text, 99) == text
-    assert _cut(text, 25) == "One is here. Two is here."
-    assert _cut(text, 24) == "One is here."
-    assert _cut(text, 8) == "One is"
-    assert _cut(text, 2) == "On"
-    assert cut_to_sentences(text, lambda _: False) == ""
-    assert cut_to_sentences(" \n", lambda _: True) == ""
-
-
 PIECES = [
     "Bob",
     "May",
@@ -412,18 +372,6 @@ def test_any_text_is_judged_and_every_sentence_kept_or_dropped(
     assert keep_supported(summary, [*sources, summary]) == keep_supported(
         summary, [summary, *sources]
     )
-
-
-@given(PROSE)
-def test_splitting_loses_nothing_but_white_space(text: str) -> None:
-    assert "".join("".join(sentences(text)).split()) == "".join(text.split())
-
-
-@given(PROSE, st.integers(0, 40))
-def test_a_cut_is_a_prefix_that_fits(text: str, size: int) -> None:
-    cut = _cut(text, size)
-    assert len(cut) <= size
-    assert text.strip().startswith(cut)
 
 
 LOCOMO = Path(__file__).resolve().parents[3] / "shared" / "locomo" / "locomo_dev.json"

@@ -1,21 +1,12 @@
-"""Word lists of the grounding check: months, number words, common words. Touches nothing.
+"""Word lists of the grounding check: weekdays, number words, common words. Touches nothing.
 
 All keys are folded (no accents, lower case). The lists are short on purpose: they hold function
-words, the usual vocabulary of conversation summaries, and what marks a name or a sentence's end.
+words, the usual vocabulary of conversation summaries, and what marks a name.
 """
 
 from __future__ import annotations
 
-import unicodedata
-
-
-def fold(text: str) -> str:
-    """Return the text without case and accents: `Zoë` and `ZOE` become `zoe`."""
-    if text.isascii():
-        return text.lower()
-    return "".join(
-        c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)
-    ).casefold()
+from app.text.words import fold
 
 
 def _list(words: str) -> tuple[str, ...]:
@@ -26,21 +17,6 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# One line a month: full names (which may stand alone), then abbreviations (only beside a number).
-_MONTHS = """
-january januar janvier enero gennaio janeiro januari январь января يناير | jan jän janv ene gen
-february februar février febrero febbraio fevereiro februari февраль февраля فبراير | feb févr fev
-march märz mars marzo março maart март марта марте مارس | mar mär mrz
-april avril abril aprile апрель апреля апреле أبريل | apr avr abr
-may mai mayo maggio maio mei май мая мае مايو |
-june juni juin junio giugno junho июнь июня июне يونيو | jun giu
-july juli juillet julio luglio julho июль июля июле يوليو | jul juil lug
-august août agosto augustus август августа августе أغسطس | aug ago
-september septembre septiembre settembre setembro сентябрь сентября сентябре سبتمبر | sep sept
-october oktober octobre octubre ottobre outubro октябрь октября октябре أكتوبر | oct okt ott
-november novembre noviembre novembro ноябрь ноября ноябре نوفمبر | nov
-december dezember décembre diciembre dicembre dezembro декабрь декабря ديسمبر | dec dez déc dic
-"""
 _WEEKDAYS = """
 monday montag lundi lunes lunedì segunda-feira maandag понедельник 月曜日 星期一 周一 الاثنين
 tuesday dienstag mardi martes martedì terça-feira dinsdag вторник 火曜日 星期二 周二 الثلاثاء
@@ -50,15 +26,6 @@ friday freitag vendredi viernes venerdì sexta-feira vrijdag пятницу 金�
 saturday samstag sonnabend samedi sábado sabato zaterdag суббота субботу 土曜日 星期六 周六 السبت
 sunday sonntag dimanche domingo domenica zondag воскресенье 日曜日 星期日 星期天 周日 周天 الأحد
 """
-_MONTH_ROWS = [row.split("|") for row in _MONTHS.strip().splitlines()]
-MONTH_NAMES = [name for row in _MONTH_ROWS for name in row[0].split()]
-MONTH_WORDS = [name for row in _MONTH_ROWS for part in row for name in part.split()]
-MONTHS = {
-    fold(name): number
-    for number, row in enumerate(_MONTH_ROWS, start=1)
-    for part in row
-    for name in part.split()
-}
 WEEKDAY_WORDS = _WEEKDAYS.split()
 WEEKDAYS = {
     fold(name): number
@@ -301,14 +268,3 @@ NAME_CUES = _set(
     "herr herrn frau firma familie namens heisst dr prof kollege kollegen kollegin stadt"
 )
 LEGAL_FORMS = _set("gmbh ag kg ohg se ug ev")
-
-# Words whose full stop does not end a sentence, whatever follows.
-ABBREVIATIONS = _set(
-    "dr mr mrs ms prof st vs e.g i.e eg cf approx no fig dept gen sen rep lt col sgt rev hon mme "
-    "mlle sra sr srta jr ca bzw z.b d.h u.a nr hr fr str evtl ggf inkl zzgl bspw p.ej av ave mt "
-    "т.е т.д г ул"
-)
-# German nouns that follow an ordinal: `im 3. Quartal`.
-AFTER_ORDINAL = _set(
-    "quartal halbjahr stock etage klasse tag woche mal platz kapitel jahr jahrhundert"
-)

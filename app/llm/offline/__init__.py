@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import AppError, UpstreamUnavailable
 from app.llm.chat import LangChainChat
-from app.llm.extract import Similarity
+from app.llm.offline.answer import Similarity
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -21,7 +21,7 @@ def offline_chat(similarity: Similarity | None = None) -> LangChainChat:
     """
 
     def build() -> BaseChatModel:
-        from app.llm.offline_model import OfflineChat
+        from app.llm.offline.model import OfflineChat
 
         return OfflineChat(similarity=similarity)
 

@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from app.llm.blocks import TAGS
-from app.llm.sentences import Kept, names, sentences, terms, without
-from app.llm.words import ASKS, OPENS_OR_CLOSES, STATES
+from app.llm.blocks import read, texts
+from app.llm.offline.cues import ASKS, CITATION, OPENS_OR_CLOSES, SPEAKER, STATES
+from app.text.sentences import is_question, sentences
+from app.text.terms import Kept, names, terms, without
 
 Similarity = Callable[[str, Sequence[str]], NDArray[Any]]
 Origin = Literal["document", "memory", "history"]
@@ -33,14 +34,6 @@ FLOOR = 0.36
 LEXICAL_FLOOR = 0.33  # without a similarity
 NEAR_IN_MEANING = 0.48  # a cosine that needs no word of the question
 NAMED = 0.5  # how much of the question's names a passage must know
-
-_BLOCK = re.compile(r"<(document|memory)\b([^>]*)>(.*?)</\1>", re.DOTALL)
-_ID = re.compile(r"\bid=\"([^\"]*)\"")
-_SUMMARY = re.compile(r"<conversation_summary>(.*?)</conversation_summary>", re.DOTALL)
-_DEFUSED = re.compile(rf"&lt;(?=\s*/?\s*(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
-_QUESTION = re.compile(r"<question>(.*?)</question>", re.DOTALL)
-_SPEAKER = re.compile(r"^\s*(user|assistant)\s*:\s*", re.IGNORECASE)
-_CITATION = re.compile(r"\s*\[m?\d+\]")
 
 _RECALLS = frozenset(
     terms(
@@ -105,24 +98,19 @@ def _is_about_anything_said(question: str) -> bool:
 
 
 def _question(message: str) -> str:
-    found = _QUESTION.findall(message)
-    return plain(found[-1] if found else _BLOCK.sub("", message)).strip()
-
-
-def plain(text: str) -> str:
-    """Return a block's text as it was before `app.llm.blocks` defused it."""
-    return _DEFUSED.sub("<", text)
+    return (texts("question", message) or [message])[-1].strip()
 
 
 def _passages(message: str, history: Sequence[str]) -> list[Passage]:
-    found: list[Passage] = []
-    for kind, attributes, text in _BLOCK.findall(message):
-        origin: Origin = "document" if kind == "document" else "memory"
-        name = _ID.search(attributes)
-        label = f"[{name.group(1)}]" if name else ""
-        found.append(Passage(origin, label, plain(text).strip()))
-    said = [f"User: {text}" for text in reversed(history)] + _SUMMARY.findall(message)
-    return found + [Passage("history", "", plain(text).strip()) for text in said]
+    origins: tuple[Origin, ...] = ("memory", "document")
+    found = [
+        Passage(origin, f"[{one.attributes['id']}]" if "id" in one.attributes else "", one.text)
+        for origin in origins
+        for one in read(origin, message)
+    ]
+    said = [f"User: {text}" for text in reversed(history)]
+    said += texts("conversation_summary", message)
+    return found + [Passage("history", "", text.strip()) for text in said]
 
 
 def _quotes(passages: Sequence[Passage]) -> list[Quote]:
@@ -131,20 +119,25 @@ def _quotes(passages: Sequence[Passage]) -> list[Quote]:
     for passage in passages:
         speaker = ""
         for line in passage.text.splitlines():
-            if passage.origin != "document" and (named := _SPEAKER.match(line)):
+            if passage.origin != "document" and (named := SPEAKER.match(line)):
                 speaker, line = named.group(1).lower(), line[named.end() :]
             found += [
                 Quote(sentence, speaker, passage)
-                for sentence in sentences(line)
+                for sentence in worded(line)
                 if _can_answer(sentence, passage.origin)
             ]
     return found
 
 
+def worded(text: str) -> list[str]:
+    """Return the sentences of a text that hold a letter or a digit."""
+    return [one for one in sentences(text) if any(char.isalnum() for char in one)]
+
+
 def _can_answer(sentence: str, origin: Origin) -> bool:
     if sentence.startswith((NOTHING, NOTED, "Earlier you said:")):
         return False
-    return origin == "document" or not sentence.rstrip("\"'”’)").endswith(("?", "？", "؟"))
+    return origin == "document" or not is_question(sentence)
 
 
 def _ranked(question: str, quotes: Sequence[Quote], similarity: Similarity | None) -> list[Quote]:
@@ -217,11 +210,11 @@ class _Asked:
 
 def _said(quote: Quote) -> str:
     if quote.passage.origin == "document":
-        return f"{_CITATION.sub('', quote.sentence)} {quote.passage.label}"
+        return f"{CITATION.sub('', quote.sentence)} {quote.passage.label}"
     who = {"user": "Earlier you said", "assistant": "Earlier I said"}
     elsewhere = quote.passage.origin == "memory"
     lead = who.get(quote.speaker, "From an earlier conversation" if elsewhere else "Earlier")
-    return f'{lead}: "{_CITATION.sub("", quote.sentence)}" {quote.passage.label}'.rstrip()
+    return f'{lead}: "{CITATION.sub("", quote.sentence)}" {quote.passage.label}'.rstrip()
 
 
 def _looked_through(passages: Sequence[Passage]) -> str:

@@ -10,16 +10,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.llm.extract import NOTED, NOTHING, plain
-from app.llm.sentences import Kept, names, sentences
+from app.llm.blocks import texts
+from app.llm.offline.answer import NOTED, NOTHING, worded
+from app.llm.offline.cues import CITATION, CUES, OPENS_OR_CLOSES, SPEAKER
 from app.llm.tokens import estimate_tokens
-from app.llm.words import CUES, OPENS_OR_CLOSES
+from app.text.sentences import is_question
+from app.text.terms import Kept, names
 
-_TRANSCRIPT = re.compile(r"<transcript\b[^>]*>(.*?)</transcript>", re.DOTALL)
-_PREVIOUS = re.compile(r"<previous_summary>(.*?)</previous_summary>", re.DOTALL)
-_LINE = re.compile(r"^\s*\[\d+\]\s*(user|assistant)\s*:\s*", re.IGNORECASE)
-_SUMMARY_LINE = re.compile(r"^\s*(user|assistant)\s*:\s*", re.IGNORECASE)
-_CITATION = re.compile(r"\s*\[m?\d+\]")
+_LINE = re.compile(rf"\s*\[\d+\]{SPEAKER.pattern}", re.IGNORECASE)  # of a transcript
 
 SAID, ASKED = 1.0, 0.4  # the least weight of what a user says, the most of a plain question
 
@@ -35,11 +33,11 @@ class _Line:
             return 0.0
         cues = sum(1 for cue in CUES if cue.search(self.sentence))
         cues += 1 if names(self.sentence) else 0
-        if self.sentence.rstrip("\"'”’)").endswith(("?", "？", "؟")):
+        if is_question(self.sentence):
             return 0.2 * cues if self.speaker != "assistant" else 0.0
         if self.speaker == "assistant":
             # What it read out of a document or a memory is stored already.
-            return 0.0 if _CITATION.search(self.sentence) else 0.5 * (cues - 1)
+            return 0.0 if CITATION.search(self.sentence) else 0.5 * (cues - 1)
         return SAID + cues
 
 
@@ -49,7 +47,9 @@ def summary(message: str, max_tokens: int) -> str:
     One line a sentence, in order, led by "User: " or "Assistant: ".
     """
     kept = Kept()
-    lines = [line for line in _previous(message) + _spoken(message) if kept.add(line.sentence)]
+    said = _lines(texts("previous_summary", message), SPEAKER)
+    said += _lines(texts("transcript", message), _LINE)
+    lines = [line for line in said if kept.add(line.sentence)]
     # Of two that carry as much, the newer one stays.
     ranked = sorted(range(len(lines)), key=lambda at: (-lines[at].weight(), -at))
     chosen: set[int] = set()
@@ -68,26 +68,16 @@ def summary(message: str, max_tokens: int) -> str:
 
 def has_transcript(message: str) -> bool:
     """Tell whether the message asks for a summary."""
-    return _TRANSCRIPT.search(message) is not None
+    return bool(texts("transcript", message))
 
 
-def _previous(message: str) -> list[_Line]:
-    text = "\n".join(_PREVIOUS.findall(message))
-    return _lines(plain(text).splitlines(), _SUMMARY_LINE)
-
-
-def _spoken(message: str) -> list[_Line]:
-    text = "\n".join(_TRANSCRIPT.findall(message))
-    return _lines(plain(text).splitlines(), _LINE)
-
-
-def _lines(rows: Sequence[str], marker: re.Pattern[str]) -> list[_Line]:
+def _lines(said: Sequence[str], marker: re.Pattern[str]) -> list[_Line]:
     found: list[_Line] = []
     speaker = ""
-    for row in rows:
+    for row in "\n".join(said).splitlines():
         if marked := marker.match(row):
             speaker, row = marked.group(1).lower(), row[marked.end() :]
-        found += [_Line(sentence, speaker) for sentence in sentences(row)]
+        found += [_Line(sentence, speaker) for sentence in worded(row)]
     return found
 
 

@@ -15,8 +15,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
-from app.llm.condense import has_transcript, summary
-from app.llm.extract import answer
+from app.llm.offline.answer import answer
+from app.llm.offline.summary import has_transcript, summary
 
 NAME = "offline"
 SUMMARY_TOKENS = 300

@@ -11,9 +11,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import date
+from functools import cache
 from typing import NamedTuple
 
-from app.memory import words as w
+from app.memory import vocabulary as w
+from app.text.words import MONTH_NAMES, MONTH_WORDS, MONTHS, fold
 
 NO_CAPITALS = "\u0590-\u06ff\u0900-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _JOINED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without spaces
@@ -22,11 +24,11 @@ _END = rf"(?!{_L})"
 
 
 def _any(names: Iterable[str]) -> str:
-    spelt = {name for word in names for name in (word, w.fold(word))}
+    spelt = {name for word in names for name in (word, fold(word))}
     return "(?:" + "|".join(re.escape(n) for n in sorted(spelt, key=lambda n: (-len(n), n))) + ")"
 
 
-MONTH = rf"(?<!{_L}){_any(w.MONTH_WORDS)}{_END}\.?"
+_MONTH = rf"(?<!{_L}){_any(MONTH_WORDS)}{_END}\.?"
 _DAY = r"\d{1,2}(?:st|nd|rd|th|er|o|a|\.)?(?!\d)"
 _OF = r"(?:,?\s?(?:(?:de|del|di|do|of)\s)?)"
 _TO = r"\s?(?:-|–|—|to|bis|au|al|a|до)\s?"
@@ -36,39 +38,6 @@ _HALF_DAY = rf"(?:[ap]\.?m{_END}\.?|uhr{_END})"
 _LONG_SCALES = _any(name for name in w.SCALES if name not in "kmb")
 _BOTH = rf"(?<=the )two{_END}"  # the speakers, or what was named before
 _NUMBER_WORD = _any(w.NUMBER_WORDS)
-
-_TOKEN = re.compile(
-    "|".join(
-        f"(?P<{kind}>{pattern})"
-        for kind, pattern in {
-            "url": r"(?:https?://|www\.)[\w.~:/?#\[\]@!$&()*+,;=%-]+"
-            r"|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
-            r"|(?:[a-z0-9-]{1,63}\.){1,4}"
-            r"(?:com|org|net|io|ai|dev|app|eu|de|fr|es|uk|info)\b(?:/[\w./?=&%-]*)?",
-            "iso": r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)(?:t(?=\d))?",
-            "dmy": r"\d{1,2}(?:(?:/\d{1,2}/|-\d{1,2}-|\.\s?\d{1,2}\.\s?)(?:\d{4}|\d\d)(?!\d)"
-            r"|\.\d{1,2}\.(?=\s|$))",
-            "east": r"(?:\d{4}\s?[年년]\s?)?\d{1,2}\s?[月월](?:\s?\d{1,2}\s?[日号號일])?"
-            r"|\d{4}[年년]",
-            "day": rf"(?:{_DAY}{_AND})?{_DAY}{_OF}{MONTH}{_YEAR}?"
-            rf"|{MONTH}\s{{0,2}}(?:the\s)?{_DAY}(?:{_TO}{_DAY})?(?!:|[.,]?\d){_YEAR}?"
-            rf"|{MONTH}{_YEAR}",
-            "month": rf"(?<!{_L}){_any(w.MONTH_NAMES)}{_END}",
-            "weekday": rf"(?<!{_L}){_any(w.WEEKDAY_WORDS)}s?{_END}",
-            "clock": rf"\d{{1,2}}[:h]\d\d(?!\d)(?::\d\d)?(?:\s?{_HALF_DAY})?"
-            rf"|\d{{1,2}}(?:\.\d\d)?\s?(?:{_HALF_DAY}|h{_END})",
-            "pair": r"\d{1,2}/\d{1,2}(?![\d/])",
-            "code": rf"{_L}+(?:[-_/]{_L}+){{0,3}}[-_/.\#]?\d\w*(?:[-_./\#]\w+)*"
-            rf"|\d+{_L}+\d\w*(?:[-_./\#]\w+)*",
-            "number": rf"(?:\d{{1,3}}(?:[ ']\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,]\d+)*)"
-            rf"(?:[kmb]{_END}|[\s-]?{_LONG_SCALES}{_END}|(?:st|nd|rd|th){_END}|[日号號])?",
-            # `the two` are the speakers, or what was named before.
-            "counted": rf"(?<!{_L})(?!{_BOTH}){_NUMBER_WORD}"
-            rf"(?:(?:\s|-|\sand\s){_NUMBER_WORD}){{0,7}}{_END}",
-            "word": rf"{_L}+(?:'{_L}+)*",
-        }.items()
-    )
-)
 
 _DIGIT = "〇零一二三四五六七八九"
 _HAN_UNITS = {"十": 10, "百": 100, "千": 1_000, "万": 10**4, "萬": 10**4, "億": 10**8, "亿": 10**8}
@@ -87,6 +56,43 @@ def lower(text: str) -> str:
     return lowered if len(lowered) == len(text) else "".join(c.lower()[0] for c in text)
 
 
+@cache
+def _token() -> re.Pattern[str]:
+    """Return the pattern of a token; compiled on first use, for that takes a tenth of a second."""
+    return re.compile(
+        "|".join(
+            f"(?P<{kind}>{pattern})"
+            for kind, pattern in {
+                "url": r"(?:https?://|www\.)[\w.~:/?#\[\]@!$&()*+,;=%-]+"
+                r"|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
+                r"|(?:[a-z0-9-]{1,63}\.){1,4}"
+                r"(?:com|org|net|io|ai|dev|app|eu|de|fr|es|uk|info)\b(?:/[\w./?=&%-]*)?",
+                "iso": r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)(?:t(?=\d))?",
+                "dmy": r"\d{1,2}(?:(?:/\d{1,2}/|-\d{1,2}-|\.\s?\d{1,2}\.\s?)(?:\d{4}|\d\d)(?!\d)"
+                r"|\.\d{1,2}\.(?=\s|$))",
+                "east": r"(?:\d{4}\s?[年년]\s?)?\d{1,2}\s?[月월](?:\s?\d{1,2}\s?[日号號일])?"
+                r"|\d{4}[年년]",
+                "day": rf"(?:{_DAY}{_AND})?{_DAY}{_OF}{_MONTH}{_YEAR}?"
+                rf"|{_MONTH}\s{{0,2}}(?:the\s)?{_DAY}(?:{_TO}{_DAY})?(?!:|[.,]?\d){_YEAR}?"
+                rf"|{_MONTH}{_YEAR}",
+                "month": rf"(?<!{_L}){_any(MONTH_NAMES)}{_END}",
+                "weekday": rf"(?<!{_L}){_any(w.WEEKDAY_WORDS)}s?{_END}",
+                "clock": rf"\d{{1,2}}[:h]\d\d(?!\d)(?::\d\d)?(?:\s?{_HALF_DAY})?"
+                rf"|\d{{1,2}}(?:\.\d\d)?\s?(?:{_HALF_DAY}|h{_END})",
+                "pair": r"\d{1,2}/\d{1,2}(?![\d/])",
+                "code": rf"{_L}+(?:[-_/]{_L}+){{0,3}}[-_/.\#]?\d\w*(?:[-_./\#]\w+)*"
+                rf"|\d+{_L}+\d\w*(?:[-_./\#]\w+)*",
+                "number": rf"(?:\d{{1,3}}(?:[ ']\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,]\d+)*)"
+                rf"(?:[kmb]{_END}|[\s-]?{_LONG_SCALES}{_END}|(?:st|nd|rd|th){_END}|[日号號])?",
+                # `the two` are the speakers, or what was named before.
+                "counted": rf"(?<!{_L})(?!{_BOTH}){_NUMBER_WORD}"
+                rf"(?:(?:\s|-|\sand\s){_NUMBER_WORD}){{0,7}}{_END}",
+                "word": rf"{_L}+(?:'{_L}+)*",
+            }.items()
+        )
+    )
+
+
 class Token(NamedTuple):
     kind: str  # url iso dmy east day month weekday clock pair code number counted word
     text: str
@@ -96,7 +102,7 @@ class Token(NamedTuple):
 
 def scan(text: str) -> Iterator[Token]:
     """Yield the tokens of a text that went through `plain`, from left to right."""
-    for match in _TOKEN.finditer(lower(text)):
+    for match in _token().finditer(lower(text)):
         start, end = match.span()
         yield Token(match.lastgroup or "", text[start:end], start, end)
 
@@ -159,8 +165,8 @@ def days(kind: str, text: str) -> list[list[Day]]:
         year += 2000 if 0 < year < 100 else 0
         readings = [[Day(year, b, a)], [Day(year, a, b)]]
     else:
-        name = re.search(MONTH, text, re.IGNORECASE)
-        month = w.MONTHS.get(w.fold(name[0].rstrip(".")), 0) if name else 0
+        name = re.search(_MONTH, text, re.IGNORECASE)
+        month = MONTHS.get(fold(name[0].rstrip(".")), 0) if name else 0
         year = found.pop() if found and found[-1] > 31 else 0
         readings = [[Day(year, month, day) for day in found or [0]]]
     return [days for days in readings if all(d.month <= 12 and d.day <= 31 for d in days)]
@@ -182,7 +188,7 @@ def values(text: str) -> set[str]:
     """
     figure, unit = re.findall(r"^([\d.,' ]*\d)(.*)$", text, re.DOTALL)[0]
     raw = re.sub(r"[ ']", "", figure)
-    unit = w.fold(unit.strip(" -"))
+    unit = fold(unit.strip(" -"))
     power = w.SCALES.get(unit, 0)
     marks, groups = re.findall(r"[.,]", raw), re.split(r"[.,]", raw)
     grouped = canonical("".join(groups), power=power)
@@ -212,7 +218,7 @@ def count(text: str) -> int:
     """Return the value of English number words: `one hundred and twenty thousand`, `third`."""
     total = current = 0
     for word in re.findall(rf"{_L}+", text):
-        value = w.NUMBER_WORDS.get(w.fold(word), 0)
+        value = w.NUMBER_WORDS.get(fold(word), 0)
         if value >= 1_000:
             total, current = total + max(current, 1) * value, 0
         elif value == 100 or word.casefold() == "dozen":

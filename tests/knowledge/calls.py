@@ -1,0 +1,80 @@
+"""Calls of the documents that their tests share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from app.db.tables import after, jobs
+from app.knowledge.documents import Found, Stored
+from app.wiring import Runtime
+from ingest.document import Document, chunks
+from tests.served import served
+from tests.wire.pinecone import API_KEY, Faults, PineconeServer
+
+LONG = " ".join(f"Sentence number {n} is about tea." for n in range(200))
+
+
+@asynccontextmanager
+async def in_pinecone(server: PineconeServer, **chosen: Any) -> AsyncIterator[Runtime]:
+    async with served(
+        pinecone_api_key=API_KEY,
+        pinecone_host=server.url,
+        pinecone_timeout_seconds=10.0,
+        **chosen,
+    ) as (_, runtime):
+        yield runtime
+
+
+def document(id: str, text: str, source: str = "faq", **metadata: Any) -> Document:
+    return Document(id, text, source, metadata=metadata)
+
+
+async def put(runtime: Runtime, *batch: Document) -> Stored:
+    return await runtime.documents.put("default", batch)
+
+
+async def search(runtime: Runtime, text: str, **options: Any) -> Found:
+    (question,) = await runtime.embedder.embed([text])
+    return await runtime.documents.search("default", question, **options)
+
+
+async def texts(runtime: Runtime) -> dict[str, str]:
+    """Return the text of each vector of the documents, by id."""
+    ids = [found async for found in runtime.index.list_ids("documents")]
+    rows = await runtime.index.fetch("documents", ids) if ids else {}
+    return {found: str(row.metadata["text"]) for found, row in rows.items()}
+
+
+async def finish_jobs(runtime: Runtime) -> None:
+    """Do what is left over as if its time had come."""
+    now = jobs.update().where(jobs.c.state != "done").values(state="due", due_at=after(-1.0))
+    await runtime.database.write(lambda c: c.execute(now))
+    await runtime.worker.drain()
+    async with asyncio.timeout(10):  # the first pass of a worker of the service may be at one
+        while await runtime.jobs.pending():
+            await asyncio.sleep(0.01)
+
+
+async def assert_index_is_what_the_database_holds(runtime: Runtime) -> None:
+    rows = await runtime.documents.list_documents("default", source=None, after=None, limit=500)
+    expected = {
+        row.id if n == 0 else f"{row.id}#{n}": text
+        for row in rows
+        for n, text in enumerate(chunks(row.text))
+    }
+    assert await texts(runtime) == expected
+    assert all(row.is_current for row in rows)
+
+
+async def late_put(runtime: Runtime, pinecone: PineconeServer, text: str) -> asyncio.Task[Stored]:
+    """Begin to put a document whose vectors reach the index only in a second."""
+    pinecone.faults = Faults(latency_seconds=1.0, times=1)
+    before = len(pinecone.calls)
+    late = asyncio.create_task(put(runtime, document("d1", text)))
+    async with asyncio.timeout(10):
+        while "/vectors/upsert" not in pinecone.paths()[before:]:
+            await asyncio.sleep(0.01)
+    return late

@@ -1,0 +1,31 @@
+"""Delimited blocks: what is written is what is read, whatever it holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.llm.blocks import TAGS, Block, block, container, read, texts
+
+PIECES = ["<", "</", ">", "document", "memory", "question", " ", "\n", '"', "id=", "x", "<b>", "&"]
+TEXTS = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
+
+
+@given(st.lists(TEXTS), TEXTS, st.sampled_from(TAGS))
+def test_what_is_written_is_read_again(known: list[str], asked: str, tag: str) -> None:
+    documents = [block("document", text, id=str(n)) for n, text in enumerate(known)]
+    message = f"{container('documents', documents)}\n{block('question', asked)}"
+    assert texts("document", message) == [text.strip() for text in known]
+    assert texts("question", message) == [asked.strip()]
+    assert texts(tag, block(tag, asked)) == [asked.strip()]
+
+
+@pytest.mark.parametrize(
+    ("value", "read_again"),
+    [("m1", "m1"), ('a "b"> </memory>', "a b /memory "), ("x" * 300, "x" * 200)],
+)
+def test_an_attribute_cannot_end_its_tag(value: str, read_again: str) -> None:
+    message = block("memory", "Tea.", id=value, date="2026-11-30")
+    expected = {"id": read_again, "date": "2026-11-30"}
+    assert read("memory", message) == [Block("Tea.", expected)]
