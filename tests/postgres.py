@@ -93,8 +93,11 @@ def _reachable(binaries: Path, folder: Path) -> Path:
     """Return binaries that the server's user can run: a copy where a parent folder is closed."""
     if os.geteuid() != 0 or _is_open_to_others(binaries):
         return binaries
-    shutil.copytree(binaries.parent, folder / "install", symlinks=True)
-    return folder / "install" / "bin"
+    package = binaries.parents[1]  # its libraries lie beside it, and are found from the binaries
+    for part in (package, package.with_name(f"{package.name}.libs")):
+        if part.exists():
+            shutil.copytree(part, folder / "install" / part.name, symlinks=True)
+    return folder / "install" / package.name / "pginstall" / "bin"
 
 
 def _is_open_to_others(path: Path) -> bool:
