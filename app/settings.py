@@ -103,7 +103,7 @@ class Settings(BaseSettings):
     job_poll_seconds: float = Field(5.0, gt=0)
     job_workers: int = Field(2, ge=1)
 
-    def database(self) -> str:
+    def database_address(self) -> str:
         """Return the database's URL: the one that was set, else a file in `data_dir`."""
         return self.database_url or f"sqlite:///{self.data_dir / 'service.db'}"
 

@@ -1,4 +1,4 @@
-"""Which embedding model filled the index, and which index that is. Touches: `store_facts`.
+"""Which embedding model filled the index, and which index that is. Touches: `about_store`.
 
 Vectors of two models do not compare, and an index that was never filled answers nothing: both
 must be refused at start, with a way out.
@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from app.db import Connection, Database
 from app.db.insert import insert_new
-from app.db.tables import documents, episodes, facts_of_store
+from app.db.tables import about_store, documents, episodes
 from app.errors import Misconfigured
 
-_THIS = facts_of_store.c.name == "stamp"
+_THIS = about_store.c.name == "stamp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def _check(connection: Connection, wanted: Stamp) -> Stamp:
     if _write_first(connection, wanted):
         return wanted
     row = connection.execute(
-        sa.select(facts_of_store.c.value).where(_THIS).with_for_update()
+        sa.select(about_store.c.value).where(_THIS).with_for_update()
     ).scalar_one()
     found = Stamp(**row)
     holds_something = (
@@ -65,9 +65,9 @@ def _check(connection: Connection, wanted: Stamp) -> Stamp:
 
 def _write(connection: Connection, stamp: Stamp) -> None:
     if not _write_first(connection, stamp):
-        connection.execute(facts_of_store.update().where(_THIS).values(value=asdict(stamp)))
+        connection.execute(about_store.update().where(_THIS).values(value=asdict(stamp)))
 
 
 def _write_first(connection: Connection, stamp: Stamp) -> bool:
     row = {"name": "stamp", "value": asdict(stamp)}
-    return insert_new(connection, facts_of_store, row, key=["name"])
+    return insert_new(connection, about_store, row, key=["name"])

@@ -122,7 +122,7 @@ async def open_runtime(
             opened.push_async_callback(close)
 
         database = await open_database(
-            settings.database(), timeout_seconds=settings.database_timeout_seconds
+            settings.database_address(), timeout_seconds=settings.database_timeout_seconds
         )
         closing(database.close)
         embedder = pick_embedder(settings)

@@ -13,7 +13,7 @@ from app.api.deps import CallerDep, Id, MemoryOut, RuntimeDep, Text, UserQuery
 from app.api.responses import documented
 from app.errors import NotFound
 from app.index.base import namespace
-from app.memory.recall import newest_first
+from app.memory.recall import as_memories
 from app.wiring import Runtime
 
 router = APIRouter(tags=["memories"])
@@ -48,7 +48,7 @@ async def search_memories(
     user = caller.acts_for(user_id)
     if query is None:
         latest = await runtime.episodes.of_user(caller.tenant_id, user, limit=top_k)
-        return MemoryList(memories=[_out(memory) for memory in newest_first(latest)])
+        return MemoryList(memories=[_out(memory) for memory in as_memories(latest)])
     question = (await runtime.embedder.embed([query], kind="query"))[0]
     found = await runtime.recall.search(
         caller.tenant_id,

@@ -16,7 +16,6 @@ from app.sessions.base import SessionStore, Turn
 
 LOOK_AGAIN_SECONDS = 0.2  # turns of other processes end without telling us
 
-
 Place = tuple[int, str]  # the reply's number, and who is to answer it
 
 

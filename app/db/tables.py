@@ -61,8 +61,8 @@ def _json() -> sa.JSON:
 
 _serial = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
-facts_of_store = sa.Table(
-    "store_facts",  # what the store knows of itself: the embedding stamp
+about_store = sa.Table(
+    "about_store",  # what the store knows of itself: the embedding stamp
     metadata,
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("value", _json(), nullable=False),

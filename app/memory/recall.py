@@ -265,6 +265,6 @@ def _only_asks(text: str) -> bool:
     return all(is_question(sentence) for sentence in sentences(text))
 
 
-def newest_first(rows: Sequence[Episode]) -> list[Memory]:
+def as_memories(rows: Sequence[Episode]) -> list[Memory]:
     """Return episodes as memories without a score, for a listing."""
     return [_memory(row, 0.0) for row in rows]

@@ -6,6 +6,7 @@ model made up must not be remembered.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,8 @@ class Summariser:
         if completion.reason == "length":
             written = _whole_sentences(written)
         sources = [previous, "user assistant", *days, *(line.source for line in lines)]
-        kept = keep_supported(written, sources)
+        # In a thread: a whole part of a transcript takes long enough to hold up other requests.
+        kept = await asyncio.to_thread(keep_supported, written, sources)
         text = cut_to_sentences(
             kept.text.strip(), lambda piece: estimate_tokens(piece) <= self._max_tokens
         )

@@ -8,7 +8,7 @@ import sys
 import sqlalchemy as sa
 
 from app.db import Connection, Database, open_database
-from app.db.tables import facts_of_store
+from app.db.tables import about_store
 
 WRITERS = 8
 
@@ -27,7 +27,7 @@ async def _some(database: Database, prefix: str, numbers: range) -> None:
         name = f"{prefix}-{number}"
 
         def insert(connection: Connection, name: str = name) -> None:
-            connection.execute(sa.insert(facts_of_store).values(name=name, value=name))
+            connection.execute(sa.insert(about_store).values(name=name, value=name))
 
         await database.write(insert)
         print(name, flush=True)

@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from app.db import Connection, Database, db_now, open_database
-from app.db.tables import facts_of_store
+from app.db.tables import about_store
 from app.errors import Misconfigured, StorageFull, StorageUnavailable
 
 ROOT = Path(__file__).parents[2]
@@ -51,18 +51,18 @@ async def database(url: str) -> AsyncIterator[Database]:
 
 def put(name: str, value: object = 1) -> Callable[[Connection], None]:
     def write(connection: Connection) -> None:
-        connection.execute(sa.insert(facts_of_store).values(name=name, value=value))
+        connection.execute(sa.insert(about_store).values(name=name, value=value))
 
     return write
 
 
 def get(name: str) -> Callable[[Connection], object]:
-    wanted = sa.select(facts_of_store.c.value).where(facts_of_store.c.name == name)
+    wanted = sa.select(about_store.c.value).where(about_store.c.name == name)
     return lambda connection: connection.execute(wanted).scalar()
 
 
 def names(connection: Connection) -> set[str]:
-    return set(connection.execute(sa.select(facts_of_store.c.name)).scalars())
+    return set(connection.execute(sa.select(about_store.c.name)).scalars())
 
 
 async def test_what_is_written_can_be_read(database: Database) -> None:

@@ -17,7 +17,7 @@ from alembic.script import ScriptDirectory
 import app
 from app.db import Connection, metadata, open_database
 from app.db.schema import HEAD
-from app.db.tables import facts_of_store
+from app.db.tables import about_store
 from app.errors import Misconfigured
 
 MIGRATIONS = Path(app.__file__).parent / "migrations"
@@ -79,10 +79,10 @@ async def test_the_way_back_leaves_nothing_and_the_way_up_works_again(url: str) 
 
 async def test_a_second_start_keeps_what_is_there(lasting_url: str) -> None:
     first = await open_database(lasting_url)
-    await first.write(lambda c: c.execute(sa.insert(facts_of_store).values(name="a", value=1)))
+    await first.write(lambda c: c.execute(sa.insert(about_store).values(name="a", value=1)))
     await first.close()
     second = await open_database(lasting_url)
-    kept = await second.read(lambda c: c.execute(sa.select(facts_of_store.c.name)).scalars().all())
+    kept = await second.read(lambda c: c.execute(sa.select(about_store.c.name)).scalars().all())
     assert kept == ["a"]
     await second.close()
 

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from app.db import Connection, Database, open_database
-from app.db.tables import facts_of_store
+from app.db.tables import about_store
 from app.errors import InvalidRequest, StorageUnavailable
 
 
@@ -27,7 +27,7 @@ class Unlucky:
         self.left = times
 
     def __call__(self, connection: Connection) -> str:
-        connection.execute(sa.insert(facts_of_store).values(name="stamp", value=1))
+        connection.execute(sa.insert(about_store).values(name="stamp", value=1))
         self.left -= 1
         if self.left >= 0:
             connection.execute(sa.text("DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$"))
@@ -35,7 +35,7 @@ class Unlucky:
 
 
 def count(connection: Connection) -> int:
-    return connection.execute(sa.select(sa.func.count()).select_from(facts_of_store)).scalar_one()
+    return connection.execute(sa.select(sa.func.count()).select_from(about_store)).scalar_one()
 
 
 async def test_a_write_that_loses_a_deadlock_is_tried_again(database: Database) -> None:
@@ -54,6 +54,4 @@ async def test_a_key_beyond_what_an_index_holds_is_the_request_s_fault(database:
     chance = random.Random(1)
     name = "".join(chr(chance.randrange(0x4E00, 0x9FFF)) for _ in range(3_000))
     with pytest.raises(InvalidRequest):
-        await database.write(
-            lambda c: c.execute(sa.insert(facts_of_store).values(name=name, value=1))
-        )
+        await database.write(lambda c: c.execute(sa.insert(about_store).values(name=name, value=1)))

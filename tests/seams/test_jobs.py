@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from app import jobs as room
 from app.db import Connection, Database
-from app.db.tables import facts_of_store
+from app.db.tables import about_store
 from app.errors import UpstreamBusy
 from app.jobs import Claim, Jobs, LostClaim, Postpone
 from app.worker import Worker
@@ -33,11 +33,11 @@ async def put(database: Database, key: str = "k", kind: str = "work", **changed:
 
 
 def note(connection: Connection, name: str) -> None:
-    connection.execute(facts_of_store.insert().values(name=name, value=1))
+    connection.execute(about_store.insert().values(name=name, value=1))
 
 
 async def noted(database: Database) -> list[str]:
-    names = sa.select(facts_of_store.c.name).order_by(facts_of_store.c.name)
+    names = sa.select(about_store.c.name).order_by(about_store.c.name)
     return list(await database.read(lambda c: c.execute(names).scalars().all()))
 
 

@@ -158,7 +158,7 @@ def upgrade() -> None:
         "sessions_of_user", "sessions", ["tenant_id", "user_id", "last_message_at"], unique=False
     )
     op.create_table(
-        "store_facts",
+        "about_store",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("value", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("name"),
@@ -166,7 +166,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    op.drop_table("store_facts")
+    op.drop_table("about_store")
     op.drop_index("sessions_of_user", table_name="sessions")
     op.drop_index("sessions_not_covered", table_name="sessions")
     op.drop_index("sessions_gone_quiet", table_name="sessions")
