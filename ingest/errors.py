@@ -1,6 +1,6 @@
 """What ingest reports on purpose: data that can't become documents. Touches nothing.
 
-The command line prints these; the service, which takes only finished documents, meets none.
+The command line prints these, and the service answers an upload with them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,14 @@ class UnknownColumn(IngestError):
 
 class UnknownKind(IngestError):
     """There is no template for records of this kind."""
+
+
+class BadKinds(IngestError):
+    """A file of kinds that can't be used; the message names the kind and what is wrong with it."""
+
+
+class NothingToStore(IngestError):
+    """A source would be replaced by nothing at all."""
 
 
 class NotStored(IngestError):
