@@ -17,7 +17,8 @@ from app.errors import AppError, Misconfigured, UpstreamInvalid
 from app.llm.base import Completion, Finish, Say, Token, Usage
 from app.llm.reasoning import Answer, without_reasoning
 from app.llm.tokens import estimate_tokens
-from app.llm.upstream import Vendor, retried
+from app.llm.upstream import Vendor
+from app.retry import retried
 from app.text.clean import Pieces, clean
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from app.llm.chat import missing_package
 from app.llm.local import UNMEASURED, local_embedder
 from app.llm.onnx import Rows, unit_rows
 from app.llm.recent import RecentRows
-from app.llm.upstream import Vendor, retried
+from app.llm.upstream import Vendor
+from app.retry import retried
 from app.text.clean import clean
 
 if TYPE_CHECKING:

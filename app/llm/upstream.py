@@ -6,13 +6,8 @@ that say "Timeout" or "Connection". Reading the shape keeps every SDK out of thi
 
 from __future__ import annotations
 
-import asyncio
-import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import TypeVar
 
 from app.errors import (
     AppError,
@@ -24,11 +19,8 @@ from app.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from app.retry import seconds_asked
 
-T = TypeVar("T")
-
-FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 5.0  # a person is waiting: rather tell them to come back
 _BUSY_WITH_OTHERS = 498  # Groq's "flex tier is out of capacity"
 _CONNECTION_WORDS = ("Connect", "Network", "Protocol", "ReadError", "WriteError", "Transport")
 
@@ -127,20 +119,7 @@ def retry_after_of(error: Exception) -> float | None:
     if value is None:
         found = getattr(error, "retry_after", None)
         value = str(found) if isinstance(found, int | float) else None
-    return None if value is None else _seconds(str(value))
-
-
-def _seconds(value: str) -> float | None:
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            moment = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        seconds = (aware - datetime.now(UTC)).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    return None if value is None else seconds_asked(str(value))
 
 
 def _error_code(error: Exception) -> str | None:
@@ -151,23 +130,3 @@ def _error_code(error: Exception) -> str | None:
     inner = body.get("error", body)
     code = inner.get("code") if isinstance(inner, Mapping) else None
     return code if isinstance(code, str) and code.isidentifier() else None
-
-
-async def retried(call: Callable[[], Awaitable[T]], *, times: int, deadline: float) -> T:
-    """Return what `call` returns, trying it again where the part is unavailable or busy.
-
-    A pause that is longer than a person waits, or than the deadline (of the loop's clock) leaves,
-    is not slept: the error comes at once, with its `retry_after`.
-    """
-    pause = FIRST_PAUSE_SECONDS
-    for _ in range(times):
-        try:
-            return await call()
-        except UpstreamUnavailable as error:
-            wanted = pause if error.retry_after is None else error.retry_after
-            left = deadline - asyncio.get_running_loop().time()
-            if wanted > min(left, LONGEST_PAUSE_SECONDS):
-                raise
-        await asyncio.sleep(wanted)
-        pause *= 2
-    return await call()

@@ -271,3 +271,77 @@ async def test_a_woken_worker_does_not_wait_for_its_poll(database: Database, que
     await waiting
     await awake.work(poll_seconds=0.01)
     assert handler.seen == ["k"]
+
+
+async def test_jobs_of_one_subject_are_done_in_order_where_that_was_asked_for(
+    database: Database,
+) -> None:
+    orderly = Jobs(database, lease_seconds=30, in_order=["work"])
+    await put(database, "k1")
+    await put(database, "k2")
+    await put(database, "k3", subject="another")
+    await put(database, "k4", kind="other")
+    first = await orderly.claim(["work"])
+    assert first is not None
+    assert first.key == "k1"
+    assert await orderly.claim_key("default", "work", "k2") is None
+    others = [await orderly.claim(["work"]), await orderly.claim(["other"])]
+    assert [claim.key for claim in others if claim is not None] == ["k3", "k4"]
+    assert await orderly.claim(["work"]) is None
+    await orderly.fail(first, "not now")  # it keeps its turn
+    assert await orderly.claim(["work"]) is None
+    again = await orderly.claim_key("default", "work", "k1")
+    assert again is not None
+    await orderly.finish(again, lambda _: None)
+    second = await orderly.claim(["work"])
+    assert second is not None
+    assert second.key == "k2"
+
+
+async def test_a_job_shows_what_it_has_come_to(database: Database, queue: Jobs) -> None:
+    await put(database)
+    claim = await queue.claim(["work"])
+    assert claim is not None
+    await queue.commit(claim, lambda c: room.note(c, claim, {"rows": 1}))
+    running = await queue.find("default", "work", "k")
+    assert running is not None
+    assert (running.state, running.attempts, running.result) == ("running", 1, {"rows": 1})
+    await queue.finish(claim, lambda c: room.note(c, claim, {"rows": 2}))
+    done = await queue.get("default", running.id)
+    assert done is not None
+    assert (done.state, done.result, done.last_error) == ("done", {"rows": 2}, None)
+    assert done.finished_at is not None
+    assert await queue.get("another", running.id) is None
+    assert await queue.list_jobs("default", kind="work", before=None, limit=9) == [done]
+    assert await queue.list_jobs("default", kind="work", before=done.id, limit=9) == []
+
+
+async def test_a_job_that_is_declared_done_is_lost_to_whoever_is_at_it(
+    database: Database, queue: Jobs
+) -> None:
+    await put(database, "running")
+    claim = await queue.claim(["work"])
+    assert claim is not None
+    await put(database, "waiting")
+    waiting = await database.write(lambda c: room.undone(c, "default", "work", ["thing"]))
+    assert [job.key for job in waiting] == ["running", "waiting"]
+    for job in waiting:
+        await database.write(lambda c, id=job.id: room.end(c, id, {"error": "cancelled"}))  # type: ignore[misc]
+    with pytest.raises(LostClaim):
+        await queue.commit(claim, lambda c: note(c, "late"))
+    assert await queue.claim(["work"]) is None
+    ended = await queue.find("default", "work", "waiting")
+    assert ended is not None
+    assert (ended.state, ended.result) == ("done", {"error": "cancelled"})
+    assert await database.write(lambda c: room.undone(c, "default", "work", ["thing"])) == []
+    assert await noted(database) == []
+
+
+async def test_a_job_that_is_told_something_while_it_runs_learns_of_it(
+    database: Database, queue: Jobs
+) -> None:
+    await put(database)
+    claim = await queue.claim(["work"])
+    assert claim is not None
+    await database.write(lambda c: room.tell(c, claim.id, {**claim.payload, "news": 1}))
+    assert await queue.commit(claim, lambda c: room.hold(c, claim)) == {"key": "k", "news": 1}
