@@ -5,11 +5,14 @@ Raise one where the fact is known; `app.api.responses` is the only place that re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class AppError(Exception):
     """A failure with a status, a stable `code`, and a text that a client may read.
 
-    `param` names the input at fault; `retry_after` is in seconds.
+    `param` names the input at fault; `retry_after` is in seconds; `details` stand beside the text.
     """
 
     status = 500
@@ -17,12 +20,18 @@ class AppError(Exception):
     type = "server_error"
 
     def __init__(
-        self, message: str, *, param: str | None = None, retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        retry_after: float | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
         self.retry_after = retry_after
+        self.details = dict(details or {})
 
 
 class InvalidRequest(AppError):
@@ -31,8 +40,32 @@ class InvalidRequest(AppError):
     type = "invalid_request_error"
 
 
+class UnreadableFile(InvalidRequest):
+    """An uploaded file that can't become documents; `code` says of which kind the trouble is."""
+
+    def __init__(
+        self, message: str, *, code: str, param: str, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message, param=param, details=details)
+        self.code = code
+
+
 class InvalidFilter(InvalidRequest):
     code = "invalid_filter"
+
+
+class Malformed(AppError):
+    """The body is not what it says it is."""
+
+    status = 400
+    code = "malformed"
+    type = "invalid_request_error"
+
+
+class Unsupported(AppError):
+    status = 415
+    code = "unsupported_media_type"
+    type = "invalid_request_error"
 
 
 class Unauthenticated(AppError):
@@ -83,15 +116,22 @@ class StorageUnavailable(AppError):
     code = "storage_unavailable"
 
 
+class NotSetUp(AppError):
+    """What was asked for needs a setting that this service does not have."""
+
+    status = 503
+    code = "not_configured"
+
+
 class StorageFull(AppError):
     status = 507
     code = "storage_full"
 
 
 class UpstreamError(AppError):
-    """A part behind a seam failed: the model, the embedder or the index.
+    """A part behind a seam failed: the model, the embedder, the index or a CRM.
 
-    `part` is one of "model", "embedder", "index".
+    `part` is one of "model", "embedder", "index", "crm".
     """
 
     status = 502

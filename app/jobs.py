@@ -8,13 +8,18 @@ nothing. Leases run on the database's clock.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from app.claims import Claim as Claim
+from app.claims import LostClaim as LostClaim
+from app.claims import hold as hold
+from app.claims import take
 from app.db import Connection, Database, db_now
 from app.db.insert import insert_new
 from app.db.tables import after, jobs
@@ -28,10 +33,6 @@ CALLER_SECONDS = 60.0  # a job whose caller does it itself is left alone for so 
 LATE_SECONDS = 600.0  # by then, whoever was at something when it was deleted has ended
 
 
-class LostClaim(Exception):
-    """Another worker has taken the job over, or it was cancelled: commit nothing."""
-
-
 class Postpone(Exception):
     """Raised by a handler: not now, try again. `reason` is shown in /health/ready."""
 
@@ -41,19 +42,34 @@ class Postpone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A job that this worker holds until its lease runs out."""
+class Job:
+    """A job as it stands. `state`: due, running or done; `result`: what it left so far."""
 
     id: int
-    tenant_id: str
     kind: str
-    key: str
-    payload: Mapping[str, Any]
+    state: str
     attempts: int
-    fence: int
+    last_error: str | None
+    result: Mapping[str, Any] | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job that is not done, locked by whoever reads this."""
+
+    id: int
+    key: str
+    subject: str
+    payload: Mapping[str, Any]
+    result: Mapping[str, Any] | None
 
 
 Handler = Callable[[Claim], Awaitable[None]]
+
+_shown = tuple(jobs.c[name] for name in Job.__dataclass_fields__)
+_is_undone = jobs.c.state.in_(["due", "running"])
 
 
 def put(
@@ -72,7 +88,59 @@ def put(
     Returns whether it is new. `subject` names what it is about, so that `cancel` finds it. A
     caller that is about to do the job itself delays it, so that workers leave it alone until then.
     """
-    row = {
+    row = _row(tenant_id, kind, key, payload, subject, now)
+    row["due_at"] = after(delay_seconds)
+    return insert_new(connection, jobs, row, key=["tenant_id", "kind", "key"])
+
+
+def gather(
+    connection: Connection,
+    tenant_id: str,
+    kind: str,
+    payloads: Mapping[str, Mapping[str, Any]],
+    *,
+    now: datetime,
+    delay_seconds: float,
+) -> None:
+    """Have a job of a kind waiting for each subject; what is already waiting will do.
+
+    payloads: by subject. A job that waits is locked until the caller's transaction ends, so that
+    whoever claims it afterwards sees what the caller wrote; one that runs may not, and gets a
+    successor, as does one that failed, since its pause may be long.
+    """
+    if not payloads:
+        return
+    waiting = (
+        sa.select(jobs.c.subject)
+        .where(
+            jobs.c.tenant_id == tenant_id,
+            jobs.c.subject.in_(list(payloads)),
+            jobs.c.kind == kind,
+            jobs.c.state == "due",
+            jobs.c.attempts == 0,
+        )
+        .order_by(jobs.c.id)
+        .with_for_update()
+    )
+    known = set(connection.execute(waiting).scalars())
+    rows = [
+        _row(tenant_id, kind, uuid.uuid4().hex, payload, subject, now)
+        for subject, payload in payloads.items()
+        if subject not in known
+    ]
+    if rows:
+        connection.execute(jobs.insert().values({"due_at": after(delay_seconds)}), rows)
+
+
+def _row(
+    tenant_id: str,
+    kind: str,
+    key: str,
+    payload: Mapping[str, Any],
+    subject: str,
+    now: datetime,
+) -> dict[str, Any]:
+    return {
         "tenant_id": tenant_id,
         "kind": kind,
         "key": key,
@@ -81,10 +149,8 @@ def put(
         "state": "due",
         "attempts": 0,
         "fence": 0,
-        "due_at": after(delay_seconds),
         "created_at": now,
     }
-    return insert_new(connection, jobs, row, key=["tenant_id", "kind", "key"])
 
 
 def cancel(connection: Connection, tenant_id: str, subject: str) -> int:
@@ -93,28 +159,83 @@ def cancel(connection: Connection, tenant_id: str, subject: str) -> int:
     return connection.execute(gone).rowcount
 
 
-class Jobs:
-    """The table with the calls that a worker needs."""
+def undone(
+    connection: Connection, tenant_id: str, kind: str, subjects: Collection[str]
+) -> list[Waiting]:
+    """Return the jobs of a kind about some subjects that wait or run, locked."""
+    wanted = (
+        sa.select(*(jobs.c[name] for name in Waiting.__dataclass_fields__))
+        .where(
+            jobs.c.tenant_id == tenant_id,
+            jobs.c.subject.in_(subjects),
+            jobs.c.kind == kind,
+            _is_undone,
+        )
+        .order_by(jobs.c.id)
+        .with_for_update()
+    )
+    return [Waiting(*row) for row in connection.execute(wanted)]
 
-    def __init__(self, database: Database, *, lease_seconds: float) -> None:
+
+def is_other_undone(connection: Connection, claim: Claim, subject: str) -> bool:
+    """Say if another job of the claim's kind about this subject waits or runs."""
+    other = sa.exists().where(
+        jobs.c.tenant_id == claim.tenant_id,
+        jobs.c.subject == subject,
+        jobs.c.kind == claim.kind,
+        jobs.c.id != claim.id,
+        _is_undone,
+    )
+    return bool(connection.execute(sa.select(other)).scalar())
+
+
+def end(connection: Connection, job_id: int, result: Mapping[str, Any]) -> None:
+    """Declare a job done, whoever is at it: a running one loses its claim."""
+    _done(connection, job_id, {"result": dict(result)})
+
+
+def tell(connection: Connection, job_id: int, payload: Mapping[str, Any]) -> None:
+    """Change what a job is to do; who runs it learns of it from `hold`."""
+    connection.execute(jobs.update().where(jobs.c.id == job_id).values(payload=dict(payload)))
+
+
+def note(connection: Connection, claim: Claim, result: Mapping[str, Any]) -> None:
+    """Write down what a job has come to; for `commit` and `finish`."""
+    connection.execute(jobs.update().where(jobs.c.id == claim.id).values(result=dict(result)))
+
+
+class Jobs:
+    """The table with the calls that a worker needs.
+
+    in_order: kinds of which the jobs about one subject are done one after the other.
+    """
+
+    def __init__(
+        self, database: Database, *, lease_seconds: float, in_order: Collection[str] = ()
+    ) -> None:
         self._database = database
         self._lease_seconds = lease_seconds
+        self._in_order = list(in_order)
 
     async def claim(self, kinds: list[str]) -> Claim | None:
         """Take the longest-due job of these kinds, or None."""
-        return await self._database.write(lambda c: _claim(c, kinds, self._lease_seconds))
+        return await self._database.write(
+            lambda c: take(c, kinds, self._lease_seconds, self._in_order)
+        )
 
     async def claim_key(self, tenant_id: str, kind: str, key: str) -> Claim | None:
         """Take one named job if nobody works on it, due or not yet due."""
         return await self._database.write(
-            lambda c: _claim(c, [kind], self._lease_seconds, tenant_id=tenant_id, key=key)
+            lambda c: take(
+                c, [kind], self._lease_seconds, self._in_order, tenant_id=tenant_id, key=key
+            )
         )
 
     async def extend(self, claim: Claim) -> None:
         """Renew the lease. Raises `LostClaim`."""
 
         def renew(connection: Connection) -> None:
-            _hold(connection, claim)
+            hold(connection, claim)
             connection.execute(
                 jobs.update()
                 .where(jobs.c.id == claim.id)
@@ -127,7 +248,7 @@ class Jobs:
         """Run `fn` in a transaction that is void unless the claim still holds."""
 
         def held(connection: Connection) -> T:
-            _hold(connection, claim)
+            hold(connection, claim)
             return fn(connection)
 
         return await self._database.write(held)
@@ -136,13 +257,9 @@ class Jobs:
         """Like `commit`, and the job is done with it."""
 
         def held(connection: Connection) -> T:
-            _hold(connection, claim)
+            hold(connection, claim)
             result = fn(connection)
-            connection.execute(
-                jobs.update()
-                .where(jobs.c.id == claim.id)
-                .values(state="done", finished_at=db_now(), lease_until=None, last_error=None)
-            )
+            _done(connection, claim.id, {"last_error": None})
             return result
 
         return await self._database.write(held)
@@ -177,6 +294,29 @@ class Jobs:
         row = await self._database.read(lambda c: c.execute(statement).first())
         return None if row is None else (row.state, row.last_error)
 
+    async def get(self, tenant_id: str, job_id: int) -> Job | None:
+        wanted = sa.select(*_shown).where(jobs.c.tenant_id == tenant_id, jobs.c.id == job_id)
+        row = await self._database.read(lambda c: c.execute(wanted).first())
+        return None if row is None else Job(*row)
+
+    async def find(self, tenant_id: str, kind: str, key: str) -> Job | None:
+        wanted = sa.select(*_shown).where(
+            jobs.c.tenant_id == tenant_id, jobs.c.kind == kind, jobs.c.key == key
+        )
+        row = await self._database.read(lambda c: c.execute(wanted).first())
+        return None if row is None else Job(*row)
+
+    async def list_jobs(
+        self, tenant_id: str, *, kind: str, before: int | None, limit: int
+    ) -> list[Job]:
+        """Return the jobs of a kind, the newest first, from before the id `before`."""
+        wanted = sa.select(*_shown).where(jobs.c.tenant_id == tenant_id, jobs.c.kind == kind)
+        if before is not None:
+            wanted = wanted.where(jobs.c.id < before)
+        wanted = wanted.order_by(jobs.c.id.desc()).limit(limit)
+        rows = await self._database.read(lambda c: c.execute(wanted).all())
+        return [Job(*row) for row in rows]
+
     async def pending(self) -> dict[str, dict[str, Any]]:
         """Return, by kind, how many jobs are not done, how many of them failed, and one reason."""
         return await self._database.read(_pending)
@@ -189,62 +329,12 @@ class Jobs:
         return await self._database.write(lambda c: c.execute(old).rowcount)
 
 
-def _claim(
-    connection: Connection,
-    kinds: list[str],
-    lease_seconds: float,
-    *,
-    tenant_id: str | None = None,
-    key: str | None = None,
-) -> Claim | None:
-    lapsed = sa.and_(jobs.c.state == "running", jobs.c.lease_until < db_now())
-    if key is None:
-        free = sa.or_(sa.and_(jobs.c.state == "due", jobs.c.due_at <= db_now()), lapsed)
-    else:
-        free = sa.and_(
-            jobs.c.tenant_id == tenant_id,
-            jobs.c.key == key,
-            sa.or_(jobs.c.state == "due", lapsed),
-        )
-    due = (
-        sa.select(jobs.c.id)
-        .where(jobs.c.kind.in_(kinds), free)
-        .order_by(jobs.c.due_at, jobs.c.id)
-        .limit(1)
-        .with_for_update(skip_locked=True)
-        .cte("due")
-    )
-    taken = (
+def _done(connection: Connection, job_id: int, values: Mapping[str, Any]) -> None:
+    connection.execute(
         jobs.update()
-        .where(jobs.c.id.in_(sa.select(due.c.id)))
-        .values(
-            state="running",
-            fence=jobs.c.fence + 1,
-            attempts=jobs.c.attempts + 1,
-            lease_until=after(lease_seconds),
-        )
-        .returning(
-            jobs.c.id,
-            jobs.c.tenant_id,
-            jobs.c.kind,
-            jobs.c.key,
-            jobs.c.payload,
-            jobs.c.attempts,
-            jobs.c.fence,
-        )
+        .where(jobs.c.id == job_id)
+        .values(state="done", finished_at=db_now(), lease_until=None, **values)
     )
-    row = connection.execute(taken).first()
-    return None if row is None else Claim(*row)
-
-
-def _hold(connection: Connection, claim: Claim) -> None:
-    held = connection.execute(
-        sa.select(jobs.c.id)
-        .where(jobs.c.id == claim.id, jobs.c.fence == claim.fence, jobs.c.state == "running")
-        .with_for_update()
-    ).first()
-    if held is None:
-        raise LostClaim
 
 
 def _pending(connection: Connection) -> dict[str, dict[str, Any]]:
@@ -256,7 +346,7 @@ def _pending(connection: Connection) -> dict[str, dict[str, Any]]:
             sa.func.sum(sa.case((failed, 1), else_=0)),
             sa.func.max(jobs.c.last_error),
         )
-        .where(jobs.c.state.in_(["due", "running"]))
+        .where(_is_undone)
         .group_by(jobs.c.kind)
     )
     return {

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 from fastapi import FastAPI
 
 from app import __version__
-from app.api import chat, documents, memories, ops, sessions
+from app.api import chat, documents, jobs, memories, ops, sessions, uploads, webhooks
 from app.api.middleware import Envelope
 from app.api.responses import install_error_handlers
 from app.settings import Settings, read_settings
 from app.telemetry import set_up_logs
-from app.wiring import open_runtime
+from app.wiring import open_runtime, utc_now
 
 DESCRIPTION = """Conversational RAG with episodic memory. Answers come from documents and from \
 what earlier conversations left behind; each carries a receipt that explains it."""
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """Return an application with settings of its own; its parts open with its lifespan."""
+def create_app(
+    settings: Settings | None = None, *, clock: Callable[[], datetime] = utc_now
+) -> FastAPI:
+    """Return an application with settings of its own; its parts open with its lifespan.
+
+    clock: the time as the product sees it; leases run on the database's.
+    """
     chosen = settings or read_settings()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_runtime(chosen) as runtime:
+        async with open_runtime(chosen, clock=clock) as runtime:
             app.state.runtime = runtime
             runtime.start()
             yield
@@ -38,9 +44,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redirect_slashes=False,  # a wrong path is a 404 in our shape, not a redirect
     )
     install_error_handlers(app)
-    for room in (chat, sessions, memories, documents, ops):
+    for room in (chat, sessions, memories, documents, uploads, jobs, webhooks, ops):
         app.include_router(room.router)
-    app.add_middleware(Envelope, max_body_bytes=chosen.max_body_bytes)
+    app.add_middleware(
+        Envelope,
+        max_body_bytes=chosen.max_body_bytes,
+        limits={
+            "/documents/table": chosen.max_upload_bytes,
+            "/documents/file": chosen.max_upload_bytes,
+            "/webhooks/": chosen.max_webhook_bytes,
+        },
+    )
     return app
 
 

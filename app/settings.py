@@ -45,6 +45,9 @@ class Settings(BaseSettings):
     port: int = 8000
     log_level: str = "INFO"
     max_body_bytes: int = Field(10 * 1024 * 1024, gt=0)
+    max_upload_bytes: int = Field(100 * 1024 * 1024, gt=0)
+    max_webhook_bytes: int = Field(2 * 1024 * 1024, gt=0)
+    public_base_url: str = ""
     heartbeat_seconds: float = Field(15.0, gt=0)
     shutdown_seconds: float = Field(20.0, ge=0)
 
@@ -87,6 +90,28 @@ class Settings(BaseSettings):
     document_threshold: OptionalFloat = Field(None, ge=0, le=1)
     memory_top_k: int = Field(3, ge=0, le=100)
     document_top_k: int = Field(4, ge=0, le=100)
+
+    # Business data
+    kinds_file: OptionalPath = None
+    upload_inline_rows: int = Field(1000, ge=0)
+    webhook_token: Secret = NO_SECRET
+    webhook_secret: Secret = NO_SECRET
+    webhook_sources: Secret = NO_SECRET
+    webhook_coalesce_seconds: float = Field(2.0, ge=0)
+    webhook_attempts: int = Field(8, ge=1)
+    webhook_keep_days: float = Field(14.0, ge=7)
+    hubspot_client_secret: Secret = NO_SECRET
+    hubspot_access_token: Secret = NO_SECRET
+    hubspot_api_base: str = "https://api.hubapi.com"
+    pipedrive_webhook_login: Secret = NO_SECRET
+    pipedrive_api_token: Secret = NO_SECRET
+    pipedrive_api_base: str = "https://api.pipedrive.com"
+    salesforce_webhook_token: Secret = NO_SECRET
+    salesforce_organization_id: str = ""
+    salesforce_instance_url: str = ""
+    salesforce_client_id: Secret = NO_SECRET
+    salesforce_client_secret: Secret = NO_SECRET
+    crm_timeout_seconds: float = Field(20.0, gt=0)
 
     # The conversation
     message_max_chars: int = Field(32_000, gt=0)

@@ -6,9 +6,10 @@ opened is closed in reverse order.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,28 +18,42 @@ from app.background import Background
 from app.chat.prompt import Budget
 from app.chat.retrieve import Retriever
 from app.chat.turn import Turns
+from app.crm.base import Fetcher
 from app.db import Database, open_database
-from app.errors import Misconfigured, UpstreamError
+from app.errors import UpstreamError
 from app.identity import Keys
 from app.index.base import Index
 from app.jobs import Jobs
 from app.knowledge.documents import Documents
-from app.llm.base import ChatModel, Compares, Embedder
+from app.knowledge.inbox import Inbox
+from app.knowledge.loads import Loads
+from app.knowledge.pending import LOAD
+from app.knowledge.records import Records
+from app.knowledge.senders import Senders
+from app.llm.base import ChatModel, Embedder
 from app.memory.checkpoints import Checkpoints
 from app.memory.episodes import Episodes
 from app.memory.monitor import Monitor
 from app.memory.recall import Recall
 from app.memory.summary import Summariser
+from app.picks import (
+    index_name,
+    pick_embedder,
+    pick_fetchers,
+    pick_index,
+    pick_kinds,
+    pick_models,
+)
 from app.sessions.base import SessionStore
 from app.sessions.sql import SqlSessions
 from app.settings import Settings
+from app.sources import DEFAULT_TENANT, pick_sources
 from app.stamp import Stamp, check_stamp
 from app.worker import Worker
+from ingest.providers import PROVIDERS
 
 log = logging.getLogger(__name__)
 
-GROQ_CHAT_MODEL = "openai/gpt-oss-120b"
-GROQ_SUMMARY_MODEL = "openai/gpt-oss-20b"
 DONE_JOBS_KEPT_SECONDS = 14 * 24 * 3600.0
 
 
@@ -71,9 +86,14 @@ class Runtime:
     checkpoints: Checkpoints
     recall: Recall
     documents: Documents
+    loads: Loads
+    senders: Senders
+    inbox: Inbox
+    records: Records
     turns: Turns
     jobs: Jobs
     worker: Worker
+    loader: Worker
     monitor: Monitor
     stamp: Stamp
     limits: Limits
@@ -86,13 +106,21 @@ class Runtime:
         async def work() -> None:
             await self.worker.work(poll_seconds=settings.job_poll_seconds)
 
+        async def load() -> None:
+            await self.loader.work(poll_seconds=settings.job_poll_seconds)
+
         async def sweep() -> None:
             await self.monitor.sweep(self.clock())
             await self.jobs.purge_done(older_than_seconds=DONE_JOBS_KEPT_SECONDS)
+            await self.inbox.purge(older_than=timedelta(days=settings.webhook_keep_days))
+            await self.loads.purge(self.clock())
             self.worker.wake()
+            self.loader.wake()
 
         for number in range(settings.job_workers):
             self.background.repeat(f"worker {number + 1}", work, every_seconds=0.0)
+        # Loads are long: they have a place of their own, and all other jobs the others.
+        self.background.repeat("loader", load, every_seconds=0.0)
         self.background.repeat("monitor", sweep, every_seconds=settings.monitor_interval_seconds)
         self.background.spawn("warm-up", self._warm_up())
 
@@ -132,6 +160,9 @@ async def open_runtime(
         chat_model, summary_model = pick_models(settings, embedder)
         closing(chat_model.close)
         closing(summary_model.close)
+        fetchers = pick_fetchers(settings, clock)
+        for fetcher in fetchers.values():
+            closing(fetcher.close)
         stamp = Stamp(embedder.name, embedder.dimension, index_name(settings))
         if check:
             await check_stamp(database, stamp)
@@ -139,7 +170,16 @@ async def open_runtime(
         background = Background(shutdown_seconds=settings.shutdown_seconds / 2)
         closing(background.close)
         yield _assemble(
-            settings, background, database, index, embedder, chat_model, summary_model, stamp, clock
+            settings,
+            background,
+            database,
+            index,
+            embedder,
+            chat_model,
+            summary_model,
+            fetchers,
+            stamp,
+            clock,
         )
 
 
@@ -151,11 +191,12 @@ def _assemble(
     embedder: Embedder,
     chat_model: ChatModel,
     summary_model: ChatModel,
+    fetchers: Mapping[str, Fetcher],
     stamp: Stamp,
     clock: Callable[[], datetime],
 ) -> Runtime:
     sessions = SqlSessions(database, lease_seconds=settings.turn_lease_seconds)
-    queue = Jobs(database, lease_seconds=settings.job_lease_seconds)
+    queue = Jobs(database, lease_seconds=settings.job_lease_seconds, in_order=[LOAD])
     summariser = Summariser(
         summary_model,
         max_tokens=settings.summary_max_tokens,
@@ -178,6 +219,33 @@ def _assemble(
     async def run_now(tenant_id: str, kind: str, key: str) -> BaseException | None:
         return await worker.run_now(tenant_id, kind, key)
 
+    def wake() -> None:
+        worker.wake()
+
+    def wake_in(seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, wake)
+
+    kinds = pick_kinds(settings)
+    inbox = Inbox(
+        database,
+        PROVIDERS,
+        coalesce_seconds=settings.webhook_coalesce_seconds,
+        wake_in=wake_in,
+        clock=clock,
+    )
+    records = Records(
+        database,
+        queue,
+        inbox,
+        PROVIDERS,
+        {(DEFAULT_TENANT, name): fetcher for name, fetcher in fetchers.items()},
+        kinds=kinds,
+        dimension=embedder.dimension,
+        attempts=settings.webhook_attempts,
+        coalesce_seconds=settings.webhook_coalesce_seconds,
+        wake=wake,
+        clock=clock,
+    )
     documents = Documents(
         database,
         queue,
@@ -187,12 +255,24 @@ def _assemble(
         top_k=settings.document_top_k,
         clock=clock,
         run_now=run_now,
+        on_delete=records.bury,
     )
     worker = Worker(
         queue,
-        {**checkpoints.handlers(), **documents.handlers()},
+        {**checkpoints.handlers(), **documents.handlers(), **records.handlers()},
         lease_seconds=settings.job_lease_seconds,
     )
+    loads = Loads(
+        database,
+        queue,
+        documents,
+        run=lambda claim: loader.run(claim),
+        wake=lambda: loader.wake(),
+        inline_rows=settings.upload_inline_rows,
+        kinds=kinds,
+        clock=clock,
+    )
+    loader = Worker(queue, loads.handlers(), lease_seconds=settings.job_lease_seconds)
     turns = Turns(
         sessions=sessions,
         episodes=episodes,
@@ -226,9 +306,14 @@ def _assemble(
         checkpoints=checkpoints,
         recall=recall,
         documents=documents,
+        loads=loads,
+        senders=Senders(pick_sources(settings), PROVIDERS),
+        inbox=inbox,
+        records=records,
         turns=turns,
         jobs=queue,
         worker=worker,
+        loader=loader,
         monitor=Monitor(
             sessions, episodes, stale_after=timedelta(seconds=settings.stale_after_seconds)
         ),
@@ -248,85 +333,3 @@ async def _open_index(index: Index) -> None:
         await index.open()
     except UpstreamError as error:
         log.error("the index can't be reached yet: %s", error.message)
-
-
-def index_name(settings: Settings) -> str:
-    """Return what tells one index from another in a stamp."""
-    if not settings.pinecone_api_key.get_secret_value():
-        return "embedded"
-    return f"pinecone:{settings.pinecone_host or settings.pinecone_index}"
-
-
-def pick_index(settings: Settings, database: Database, embedder: Embedder) -> Index:
-    api_key = settings.pinecone_api_key.get_secret_value()
-    if not api_key:
-        from app.index.embedded import EmbeddedIndex
-
-        return EmbeddedIndex(database, dimension=embedder.dimension)
-    from app.index.pinecone import PineconeIndex
-
-    return PineconeIndex(
-        api_key=api_key,
-        index_name=settings.pinecone_index,
-        host=settings.pinecone_host,
-        dimension=embedder.dimension,
-        create=settings.pinecone_create_index,
-        cloud=settings.pinecone_cloud,
-        region=settings.pinecone_region,
-        timeout_seconds=settings.pinecone_timeout_seconds,
-        controller_host=settings.pinecone_controller_host,
-    )
-
-
-def pick_embedder(settings: Settings) -> Embedder:
-    from app.llm.embeddings import embedder_for
-
-    return embedder_for(
-        settings.embedding_model,
-        dimension=settings.embedding_dimension,
-        model_dir=settings.local_model_dir,
-        pinecone_api_key=settings.pinecone_api_key.get_secret_value() or None,
-        pinecone_host=settings.pinecone_controller_host or None,
-        deadline_seconds=settings.model_timeout_seconds,
-    )
-
-
-def pick_models(settings: Settings, embedder: Embedder) -> tuple[ChatModel, ChatModel]:
-    """Return the model that answers and the one that summarises."""
-    has_groq = bool(settings.groq_api_key.get_secret_value())
-    chat = settings.chat_model or (GROQ_CHAT_MODEL if has_groq else "")
-    follows = settings.chat_model if ":" in settings.chat_model else ""
-    summary = settings.summary_model or follows or (GROQ_SUMMARY_MODEL if has_groq else "")
-    return (
-        _model(settings, chat, embedder, "CHAT_MODEL"),
-        _model(settings, summary, embedder, "SUMMARY_MODEL"),
-    )
-
-
-def _model(settings: Settings, spec: str, embedder: Embedder, setting: str) -> ChatModel:
-    """`provider:model` for any provider; a bare id is Groq's; without a Groq key, offline."""
-    provider, _, model = spec.rpartition(":")
-    groq_key = settings.groq_api_key.get_secret_value()
-    if provider not in ("", "groq", "offline"):
-        from app.llm.chat import provider_chat
-
-        return provider_chat(spec, timeout_seconds=settings.model_timeout_seconds, setting=setting)
-    if groq_key and provider != "offline" and model != "offline":
-        from app.llm.groq import groq_chat
-
-        return groq_chat(
-            api_key=groq_key,
-            model=model,
-            base_url=settings.groq_api_base,
-            timeout_seconds=settings.model_timeout_seconds,
-            max_retries=settings.groq_max_retries,
-            setting=setting,
-        )
-    if provider == "groq":
-        raise Misconfigured(f"{setting}={spec} needs GROQ_API_KEY")
-    if model not in ("", "offline"):
-        log.warning("%s=%s needs GROQ_API_KEY: answering offline", setting, spec)
-    from app.llm.offline import offline_chat
-
-    compares = embedder.similarity if isinstance(embedder, Compares) else None
-    return offline_chat(similarity=compares)

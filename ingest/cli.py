@@ -2,6 +2,7 @@
 
 Writes through a running service (`--to`), or directly through `app.wiring`. The exit code is 0 if
 every file was stored, 1 if one failed (the others are stored all the same), 2 for wrong usage.
+`python -m ingest reconcile` asks a CRM for what was changed there and never told.
 """
 
 from __future__ import annotations
@@ -9,105 +10,52 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
-import os
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
 
-from tqdm import tqdm
-
+from ingest.arguments import ingest_parser, options_of, reconcile_parser
 from ingest.document import Document
 from ingest.errors import IngestError, NotStored
-from ingest.load import documents_from_file
 from ingest.printout import Outcome, as_json, as_text
-from ingest.templates import TEMPLATES
-from ingest.upload import HttpSink, Sink, Stored, http_client
+from ingest.run import Options, ingest_file, same_source
+from ingest.upload import PAGE_IDS, HttpSink, Sink, Stored, http_client
 
-DRY_RUN_SAMPLES = 5
+if TYPE_CHECKING:
+    from app.wiring import Runtime
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code. Raises SystemExit(2) for wrong usage."""
-    arguments = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that can't show a letter is no reason to lose the report.
         sys.stdout.reconfigure(errors="backslashreplace")
-    outcomes = asyncio.run(_ingest(arguments))
+    if given[:1] == ["reconcile"]:
+        return _reconcile(reconcile_parser().parse_args(given[1:]))
+    parser = ingest_parser()
+    arguments = parser.parse_args(given)
+    try:
+        options = options_of(arguments)
+    except IngestError as error:
+        parser.error(error.message)
+    if (source := same_source(arguments.files, options)) is not None:
+        parser.error(
+            f"two files would be the source {source!r}, and the second would replace the first;"
+            " read them in runs of their own, each with a --source"
+        )
+    outcomes = asyncio.run(_ingest(arguments, options))
     print(as_json(outcomes) if arguments.json else as_text(outcomes))
     return 0 if all(outcome.error is None for outcome in outcomes) else 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m ingest",
-        description="Turn the rows of CSV files into documents that the service can quote.",
-    )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="CSV, TSV, `;` or `|` separated")
-    parser.add_argument("--kind", choices=list(TEMPLATES), help="default: chosen from the headers")
-    parser.add_argument("--key", help="the column that identifies a row; default: found")
-    parser.add_argument("--source", help="what the documents belong to; default: the file's name")
-    parser.add_argument("--encoding", help="default: by byte order mark, else UTF-8, else cp1252")
-    parser.add_argument("--dry-run", action="store_true", help="show some texts, write nothing")
-    parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
-    parser.add_argument(
-        "--to", type=_http_url, metavar="URL", help="a running service; default: write directly"
-    )
-    parser.add_argument(
-        "--api-key", default=os.environ.get("API_KEY"), help="for --to; default: $API_KEY"
-    )
-    parser.add_argument(
-        "--tenant", default="default", help="when writing directly; default: %(default)s"
-    )
-    return parser
-
-
-def _http_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise argparse.ArgumentTypeError(f"{value!r} is no http:// or https:// address")
-    return value
-
-
-async def _ingest(arguments: argparse.Namespace) -> list[Outcome]:
+async def _ingest(arguments: argparse.Namespace, options: Options) -> list[Outcome]:
     try:
         async with _sink(arguments) as sink:
-            return [await _ingest_file(file, sink, arguments) for file in arguments.files]
+            return [await ingest_file(file, sink, options) for file in arguments.files]
     except NotStored as error:
         return [Outcome(file, error=error.message) for file in arguments.files]
-
-
-async def _ingest_file(file: str, sink: Sink | None, arguments: argparse.Namespace) -> Outcome:
-    try:
-        load = documents_from_file(
-            Path(file),
-            kind=arguments.kind,
-            key=arguments.key,
-            source=arguments.source,
-            encoding=arguments.encoding,
-        )
-    except IngestError as error:
-        return Outcome(file, error=error.message)
-    samples: list[str] = []
-    total = Stored(0, 0)
-    failure: str | None = None
-    with tqdm(total=load.rows, desc=Path(file).name, unit=" rows", file=sys.stderr) as bar:
-        try:
-            for batch in load.batches():
-                if sink is None:
-                    samples += [document.text for document in batch][
-                        : DRY_RUN_SAMPLES - len(samples)
-                    ]
-                else:
-                    new = await sink.put(batch)
-                    total = Stored(total.stored + new.stored, total.unchanged + new.unchanged)
-                bar.update(load.rows_read - bar.n)
-            bar.update(load.rows_read - bar.n)
-        except IngestError as error:
-            failure = error.message
-    stored = None if sink is None else total
-    return Outcome(file, load.report(), stored, failure, tuple(samples))
 
 
 @asynccontextmanager
@@ -118,28 +66,70 @@ async def _sink(arguments: argparse.Namespace) -> AsyncIterator[Sink | None]:
         async with http_client(arguments.api_key) as client:
             yield HttpSink(client, arguments.to)
     else:
-        async with _direct_sink(arguments.tenant) as sink:
-            yield sink
+        async with _opened(arguments.tenant) as runtime:
+            yield _DirectSink(runtime, arguments.tenant)
+
+
+class _DirectSink:
+    """The documents of one tenant in this process."""
+
+    def __init__(self, runtime: Runtime, tenant: str) -> None:
+        self._documents = runtime.documents
+        self._tenant = tenant
+
+    async def put(self, documents: Sequence[Document]) -> Stored:
+        with _told():
+            result = await self._documents.put(self._tenant, documents)
+        return Stored(result.stored, result.unchanged)
+
+    async def ids(self, source: str, after: str | None) -> Sequence[str]:
+        with _told():
+            return await self._documents.ids(
+                self._tenant, source=source, after=after, limit=PAGE_IDS
+            )
+
+    async def delete(self, ids: Sequence[str]) -> int:
+        with _told():
+            return await self._documents.delete_ids(self._tenant, ids)
+
+
+def _reconcile(arguments: argparse.Namespace) -> int:
+    try:
+        found = asyncio.run(_reconciled(arguments))
+    except NotStored as error:
+        print(f"FAILED: {error.message}")
+        return 1
+    changes = "1 change" if found == 1 else f"{found:,} changes"
+    print(f"{arguments.provider}: {changes} since {arguments.since.isoformat()} put into the inbox")
+    return 0
+
+
+async def _reconciled(arguments: argparse.Namespace) -> int:
+    async with _opened(arguments.tenant) as runtime:
+        return await runtime.records.reconcile(
+            arguments.tenant, arguments.provider, arguments.since
+        )
 
 
 @asynccontextmanager
-async def _direct_sink(tenant: str) -> AsyncIterator[Sink]:
-    from app.errors import AppError
+async def _opened(tenant: str) -> AsyncIterator[Runtime]:
+    """Open the service's parts in this process. Raises NotStored with what is to be changed."""
     from app.identity import check_tenant
     from app.settings import read_settings
     from app.wiring import open_runtime
 
-    class DirectSink:
-        async def put(self, documents: Sequence[Document]) -> Stored:
-            try:
-                result = await runtime.documents.put(tenant, documents)
-            except AppError as error:
-                raise NotStored(error.message) from error
-            return Stored(result.stored, result.unchanged)
-
-    try:
+    with _told():
         check_tenant(tenant)
         async with open_runtime(read_settings()) as runtime:
-            yield DirectSink()
+            yield runtime
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn what the service raises on purpose into NotStored."""
+    from app.errors import AppError
+
+    try:
+        yield
     except AppError as error:
         raise NotStored(error.message) from error

@@ -9,8 +9,9 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -20,6 +21,8 @@ DELIMITERS = (",", "\t", ";", "|")
 
 _BLOCK_BYTES = 1 << 20
 _SAMPLE_RECORDS = 500
+# Below this, a character stands in running text rather than between cells.
+_EVEN_ENOUGH = 0.5
 _MARKS = (
     # UTF-32 first: its little-endian mark begins with that of UTF-16.
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -33,23 +36,35 @@ _NOT_TEXT = (
         b"version https://git-lfs",
         "a Git LFS pointer, not the file itself; run `git lfs pull` first",
     ),
-    (b"PK\x03\x04", "a workbook or ZIP archive, not delimited text"),
-    (b"\xd0\xcf\x11\xe0", "an old Excel workbook, not delimited text"),
-    (b"\x1f\x8b", "a gzip archive, not delimited text"),
-    (b"%PDF", "a PDF, not delimited text"),
+    (b"\x1f\x8b", "a gzip archive, not text"),
+    (b"%PDF", "a PDF, not text"),
 )
+_NOT_A_TABLE = (
+    (b"<!doctype html", "an HTML page, not delimited text"),
+    (b"<html", "an HTML page, not delimited text"),
+    (b"<?xml", "an XML file, not delimited text"),
+    *((start, "JSON, not delimited text") for start in (b'{"', b"[{", b"{\n", b"{\r\n", b"[\n")),
+)
+_UTF8_LETTER = re.compile(rb"\xc3[\x80-\x9f\xa1-\xbf]")
+# Excel's own line above a table: `sep=;`.
+_SAID = re.compile(r"\"?sep=(?P<delimiter>[,;|\t])\"?\s*", re.IGNORECASE)
 
 
 def encoding_of(path: Path, given: str | None = None) -> str:
+    """Return the encoding of a table; as `encoding_of_text`, but a web page is refused too."""
+    _refuse(_head(path), _NOT_A_TABLE)
+    return encoding_of_text(path, given)
+
+
+def encoding_of_text(path: Path, given: str | None = None) -> str:
     """Return the encoding that decodes the whole file: the given one, or the one it must be.
 
     Raises UndecodableText, with the line of the first wrong byte, and UnreadableTable for a file
     that is empty, missing, or no text at all.
     """
+    head = _head(path)
+    _refuse(head, _NOT_TEXT)
     try:
-        with path.open("rb") as file:
-            head = file.read(64)
-        _refuse_what_is_not_text(head)
         if given is not None:
             return _checked(path, _known(given))
         marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
@@ -62,19 +77,39 @@ def encoding_of(path: Path, given: str | None = None) -> str:
         raise UnreadableTable(f"it can't be read: {error.strerror or 'I/O error'}") from error
 
 
-def delimiter_of(path: Path, encoding: str) -> str:
-    """Return the delimiter that cuts the first records into most evenly many cells.
+def mixes_encodings(path: Path) -> bool:
+    """Say if a file that is not UTF-8 has letters in UTF-8 all the same: `Ã¼` is no cp1252."""
+    with path.open("rb") as file:
+        return any(_UTF8_LETTER.search(line) for line in file)
 
-    A file of one column gets the comma.
+
+def delimiter_of(path: Path, encoding: str) -> str:
+    """Return the delimiter that cuts the first records into evenly many cells.
+
+    Title lines above the table and notes below it may have fewer. A file of one column gets the
+    comma.
     """
+    with path.open(encoding=encoding, newline="") as file:
+        said = _SAID.fullmatch(file.readline(64))
+    if said is not None:
+        return said["delimiter"]
     return max(DELIMITERS, key=lambda delimiter: _evenness(path, encoding, delimiter))
 
 
-def _refuse_what_is_not_text(head: bytes) -> None:
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError as error:
+        raise UnreadableTable(f"it can't be read: {error.strerror or 'I/O error'}") from error
     if not head:
         raise UnreadableTable("the file is empty")
-    for mark, what in _NOT_TEXT:
-        if head.startswith(mark):
+    return head
+
+
+def _refuse(head: bytes, marks: Iterable[tuple[bytes, str]]) -> None:
+    for mark, what in marks:
+        if head.lower().startswith(mark.lower()):
             raise UnreadableTable(f"this is {what}")
 
 
@@ -112,14 +147,19 @@ def _first_fault(path: Path, encoding: str) -> tuple[int, int] | None:
                 return None
 
 
-def _evenness(path: Path, encoding: str, delimiter: str) -> tuple[bool, float, int]:
+def _evenness(path: Path, encoding: str, delimiter: str) -> tuple[float, float, int]:
     widths = list(islice(_widths(path, encoding, delimiter), _SAMPLE_RECORDS))
-    if not widths:
-        return (False, 0.0, 0)
-    columns, records = Counter(widths).most_common(1)[0]
+    counted = Counter(widths)
+    # Counted by cells, since a short report may have more notes than rows.
+    columns = max(counted, key=lambda width: (width * counted[width], width), default=1)
     if columns == 1:
-        return (False, 0.0, 0)
-    return (widths[0] == columns, records / len(widths), columns)
+        return (0.0, 0.0, 0)
+    first = widths.index(columns)
+    end = len(widths) - widths[::-1].index(columns)
+    inside = counted[columns] / (end - first)
+    if inside < _EVEN_ENOUGH:
+        return (0.0, 0.0, 0)
+    return (counted[columns] / len(widths), inside, columns)
 
 
 def _widths(path: Path, encoding: str, delimiter: str) -> Iterator[int]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 Scalar = str | int | float | bool
 Metadata = Mapping[str, Scalar | list[str]]
 
+# The doc_type of what is told of a whole table: each paragraph answers a question of its own.
+TABLE_SUMMARY = "table_summary"
 CHUNK_CHARS = 1_000
 CHUNK_OVERLAP_CHARS = 150
 
@@ -29,6 +31,12 @@ class Document:
         """Return a hash of all that is stored: equal fingerprints cost no embedding."""
         whole = [self.text, self.source, self.doc_type, dict(self.metadata)]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+    def passages(self) -> list[str]:
+        """Return what is embedded and found: chunks, in a summary none across two paragraphs."""
+        if self.doc_type != TABLE_SUMMARY:
+            return chunks(self.text)
+        return [piece for paragraph in self.text.split("\n\n") for piece in chunks(paragraph)]
 
 
 def stable_id(source: str, *parts: str) -> str:

@@ -5,17 +5,19 @@ A row number is no identity: it shifts as soon as a row is put in above.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from ingest.columns import snake
 from ingest.errors import UnknownColumn
 
 Record = Mapping[str, str]
+By = Literal["key", "name", "content"]
 
+_WHOLE = re.compile(r"-?[0-9]+\.0+")
 _NUMBERS = frozenset(
     [
         *["uuid", "guid", "key", "issue_key", "sku", "account_number", "customer_number"],
@@ -32,70 +34,73 @@ class Identity:
     """How the rows of one table are told apart.
 
     by: "key" (the cell of `column`), "name" (that cell in lower case), or "content" (all cells).
-    `repeated` are hashes of keys that different rows share; there the content is part of the id, so
-    that neither row hides the other and their order does not matter.
+    `repeated` are keys that different rows share; there the content is part of the id, so that
+    neither row hides the other and their order does not matter.
     """
 
-    by: Literal["key", "name", "content"]
+    by: By
     column: str | None = None
-    repeated: frozenset[int] = frozenset()
+    repeated: frozenset[str] = frozenset()
 
     def parts(self, record: Record) -> list[str]:
         """Return the strings that make the row's id, to be hashed with its source."""
         value = "" if self.column is None else _normalised(record[self.column], self.by)
         if not value:
             return ["content", _content(record)]
-        if _hash(value) in self.repeated:
+        if value in self.repeated:
             return [self.by, value, _content(record)]
         return [self.by, value]
 
 
 def choose_identity(
-    records: Iterable[Record], columns: Sequence[str], key: str | None = None
+    records: Callable[[], Iterable[Record]],
+    columns: Sequence[str],
+    key: str | None = None,
+    *,
+    usual: Sequence[str] = (),
 ) -> Identity:
-    """Return the identity for a table, after one pass over its records.
+    """Return the identity for a table, after a pass over its records for each column tried.
 
     key: the column that identifies a row, by its header or its snake_case name; else the first of
     an id, e-mail, domain or name column that is filled in every row and that no two rows with
-    different content share; else the content.
+    different content share; else the content. usual: snake_case names of an id that this kind of
+    record has, which other ids stand behind: a deal is not known by its company's.
     Raises UnknownColumn for a key that is not in `columns`.
     """
-    tallies = [_Tally(_declared(key, columns), "key")] if key is not None else _candidates(columns)
+    if key is not None:
+        column = _declared(key, columns)
+        return Identity("key", column, _repeated(records(), column))
+    for column, by in _candidates(columns, usual):
+        if _is_unique(records(), column, by):
+            return Identity(by, column)
+    return Identity("content")
+
+
+def _repeated(records: Iterable[Record], column: str) -> frozenset[str]:
+    """Return the values of a column that rows with different content share."""
+    rows: dict[str, int] = {}
+    repeated: set[str] = set()
     for record in records:
-        for tally in tallies:
-            tally.add(record)
-        if key is None:
-            tallies = [tally for tally in tallies if tally.is_unique]
-            if not tallies:
-                break
-    if not tallies:
-        return Identity("content")
-    best = tallies[0]
-    return Identity(best.by, best.column, frozenset(best.repeated))
+        value = _normalised(record[column], "key")
+        row = _row_hash(record)
+        if value and rows.setdefault(value, row) != row:
+            repeated.add(value)
+    return frozenset(repeated)
 
 
-@dataclass(slots=True)
-class _Tally:
-    """The hashes of one column's values, each with the hash of the row that had it first."""
+def _is_unique(records: Iterable[Record], column: str, by: By) -> bool:
+    rows: dict[str, int] = {}
+    for record in records:
+        value = _normalised(record[column], by)
+        row = _row_hash(record)
+        if not value or rows.setdefault(value, row) != row:
+            return False
+    return True
 
-    column: str
-    by: Literal["key", "name"]
-    rows: dict[int, int] = field(default_factory=dict)
-    repeated: set[int] = field(default_factory=set)
-    blanks: int = 0
 
-    @property
-    def is_unique(self) -> bool:
-        return not self.repeated and not self.blanks
-
-    def add(self, record: Record) -> None:
-        value = _normalised(record[self.column], self.by)
-        if not value:
-            self.blanks += 1
-            return
-        row = _hash(_content(record))
-        if self.rows.setdefault(_hash(value), row) != row:
-            self.repeated.add(_hash(value))
+def _row_hash(record: Record) -> int:
+    # Only compared within this run, so the fast hash will do.
+    return hash(tuple(record.values()))
 
 
 def _declared(key: str, columns: Sequence[str]) -> str:
@@ -107,34 +112,36 @@ def _declared(key: str, columns: Sequence[str]) -> str:
     raise UnknownColumn(f"there is no column {key!r}; the columns are: {', '.join(columns)}")
 
 
-def _candidates(columns: Sequence[str]) -> list[_Tally]:
-    ranked = sorted((rank, at) for at, name in enumerate(columns) if (rank := _rank(name)) < _NONE)
-    return [_Tally(columns[at], "name" if rank == _NAME else "key") for rank, at in ranked]
+def _candidates(columns: Sequence[str], usual: Sequence[str]) -> list[tuple[str, By]]:
+    ranked = [(rank, at) for at, name in enumerate(columns) if (rank := _rank(name, usual)) < _NONE]
+    return [(columns[at], "name" if rank == _NAME else "key") for rank, at in sorted(ranked)]
 
 
-_NAME, _NONE = 5, 6
+_NAME, _NONE = 6, 7
 
 
-def _rank(column: str) -> int:
+def _rank(column: str, usual: Sequence[str]) -> int:
     name = snake(column)
-    if name == "id":
+    if name == "id" or name.startswith("record_id"):
         return 0
-    if name.endswith("_id"):
+    if name in usual:
         return 1
-    for rank, names in enumerate((_NUMBERS, _EMAILS, _DOMAINS, _NAMES), start=2):
+    if name.endswith("_id"):
+        return 2
+    for rank, names in enumerate((_NUMBERS, _EMAILS, _DOMAINS, _NAMES), start=3):
         if name in names:
             return rank
     return _NONE
 
 
-def _normalised(cell: str, by: str) -> str:
+def _normalised(cell: str, by: By) -> str:
+    """Return the cell as one of equal ones: workbooks write the id 120 as 120.0 as well."""
     cell = " ".join(cell.split())
-    return cell.casefold() if by == "name" else cell
+    if by == "name":
+        return cell.casefold()
+    return cell.partition(".")[0] if cell.endswith("0") and _WHOLE.fullmatch(cell) else cell
 
 
 def _content(record: Record) -> str:
-    return json.dumps(sorted((name, cell) for name, cell in record.items() if cell))
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
+    filled = [(name, _normalised(cell, "key")) for name, cell in record.items() if cell]
+    return json.dumps(sorted(filled))

@@ -1,16 +1,22 @@
-"""The kinds of record that have sentences of their own. Touches nothing.
+"""What a kind of record is told with: its parts and its sentences. Touches nothing.
 
-To add one (a deal, a ticket): name its parts, write its sentences, say which headers give it away,
-and put it into TEMPLATES above `generic`.
+The kinds themselves are data: `kinds.toml` has the built-in ones, and a user's file has the same
+form (`ingest.kinds` reads both).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from ingest.errors import UnknownKind
-from ingest.values import ColumnType
+from ingest.columns import snake
+from ingest.values import ColumnType, without_currency
+
+POINTS_TO_FIT = 3
+
+_LAST_WORD = re.compile(r"\{(\w+)\} (\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,141 +24,150 @@ class Part:
     """A column that a template speaks of: its name in metadata and its usual headers, best first.
 
     headers: in snake case. `loose` ones mean this part only once the kind is known: `name` is a
-    company among customers. `holds` says what a good value is; money is a number with a currency.
+    company among customers. `holds` says what a good value is.
     """
 
     name: str
     headers: tuple[str, ...]
     loose: tuple[str, ...] = ()
     holds: ColumnType = "text"
-    is_money: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
-    """`sentences` gets those parts that have a value, ready to be said, by name.
+class Pattern:
+    """A sentence with `{part}` in it, said only if each of its `parts` has a value.
 
-    fits: whether headers that surely and loosely name these parts make a table of this kind.
-    currency: of amounts where neither cell, header nor a currency column names one.
+    Where its last word follows a part, a value that ends in the same word gives it up:
+    `the {industry} industry` says `the Automotive industry` of "Automotive Industry".
+    """
+
+    text: str
+    parts: tuple[str, ...]
+    last: tuple[str, str] | None
+
+    @classmethod
+    def of(cls, text: str) -> Pattern:
+        """Raises ValueError for anything but plain `{part}` placeholders, of which it needs one."""
+        rest = re.sub(r"\{\w+\}", "", text)
+        parts = tuple(dict.fromkeys(re.findall(r"\{(\w+)\}", text)))
+        if not parts or "{" in rest or "}" in rest:
+            raise ValueError(f"a sentence needs placeholders like {{name}}, got {text!r}")
+        found = next((m for m in _LAST_WORD.finditer(text) if m.end() == len(text)), None)
+        return cls(text, parts, None if found is None else (found[1], found[2].lower()))
+
+    def say(self, said: Mapping[str, str]) -> str:
+        if self.last is not None:
+            part, word = self.last
+            head, _, last = said[part].rpartition(" ")
+            if head and last.lower() == word:
+                said = {**said, part: head}
+        return self.text.format_map(said)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Template:
+    """How records of one kind are told, and which headers give them away.
+
+    sentences: of each group the first pattern is said whose parts all have values. A part that no
+    pattern said is told as `Header: value.`, like any other column: nothing is lost.
+    about: parts that name the thing itself; signs: others that speak for this kind. unlike:
+    headers that speak against it. keys: headers of its id, best first.
+    plural: what its rows are called. currency: of amounts that don't say theirs.
     """
 
     kind: str
-    parts: tuple[Part, ...]
-    sentences: Callable[[Mapping[str, str]], list[str]]
-    fits: Callable[[frozenset[str], frozenset[str]], bool]
+    parts: tuple[Part, ...] = ()
+    sentences: tuple[tuple[Pattern, ...], ...] = ()
+    about: tuple[str, ...] = ()
+    signs: tuple[str, ...] = ()
+    unlike: frozenset[str] = frozenset()
+    keys: tuple[str, ...] = ()
+    plural: str = "rows"
     currency: str | None = None
 
+    def points(self, names: Collection[str]) -> int:
+        """Return how much plain headers speak for this kind: it fits from POINTS_TO_FIT on.
 
-COMPANY = Part(
-    "company",
-    (
-        "company",
-        "company_name",
-        "account_name",
-        "organization",
-        "organisation",
-        "organization_name",
-        "organisation_name",
-        "business_name",
-        "firm",
-        "firma",
-    ),
-    loose=("customer_name", "client_name", "customer", "client", "account", "name"),
-)
-INDUSTRY = Part("industry", ("industry", "industry_name", "account_industry", "sector", "vertical"))
-CONTRACT_VALUE = Part(
-    "contract_value",
-    (
-        "contract_value",
-        "account_contract_value",
-        "annual_contract_value",
-        "annual_value",
-        "account_value",
-        "contract_amount",
-        "acv",
-    ),
-    holds="number",
-    is_money=True,
-)
-RENEWAL_DATE = Part(
-    "renewal_date",
-    (
-        "renewal_date",
-        "contract_renewal_date",
-        "next_renewal_date",
-        "date_of_renewal",
-        "contract_renewal",
-        "renewal",
-        "renews_on",
-    ),
-    holds="date",
-)
-ACCOUNT_MANAGER = Part(
-    "account_manager",
-    (
-        "account_manager",
-        "assigned_account_manager",
-        "account_manager_name",
-        "account_owner",
-        "account_rep",
-    ),
-)
-DEPARTMENT = Part("department", ("department", "department_name", "dept"))
+        Two for what names the thing, or one if only loosely; one for each sign, if it is named.
+        """
+        if not self.unlike.isdisjoint(names):
+            return 0
+        named = sum(
+            2 if _has(part.headers, names) else 1 if _has(part.loose, names) else 0
+            for part in self.parts
+            if part.name in self.about
+        )
+        signs = sum(_has(part.headers, names) for part in self.parts if part.name in self.signs)
+        return named + signs if named else 0
+
+
+GENERIC = Template("generic")
+
+
+@lru_cache(maxsize=4_096)
+def plain(header: str) -> str:
+    """Return the header in snake case, without the currency it names."""
+    return snake(without_currency(header))
+
+
+def _has(headers: Collection[str], names: Collection[str]) -> bool:
+    return any(header in names for header in headers)
+
 
 # One metadata name for one thing, whatever the kind, so that one filter finds all of it.
-COMMON_PARTS = (COMPANY, INDUSTRY, CONTRACT_VALUE, RENEWAL_DATE, ACCOUNT_MANAGER, DEPARTMENT)
-
-
-def template_of(kind: str) -> Template:
-    """Return the template of a kind. Raises UnknownKind, which names those there are."""
-    try:
-        return TEMPLATES[kind]
-    except KeyError as error:
-        known = ", ".join(TEMPLATES)
-        raise UnknownKind(f"there is no kind {kind!r}; the kinds are: {known}") from error
-
-
-def _customer_sentences(said: Mapping[str, str]) -> list[str]:
-    sentences = []
-    company, industry = said.get("company"), _industry(said.get("industry", ""))
-    if company and industry:
-        sentences.append(f"Company {company} operates in the {industry} industry")
-    elif company:
-        sentences.append(f"The company is {company}")
-    elif industry:
-        sentences.append(f"The company operates in the {industry} industry")
-    value, renewal = said.get("contract_value"), said.get("renewal_date")
-    if value and renewal:
-        sentences.append(f"The account contract value is {value} with a renewal date of {renewal}")
-    elif value:
-        sentences.append(f"The account contract value is {value}")
-    elif renewal:
-        sentences.append(f"The account has a renewal date of {renewal}")
-    if manager := said.get("account_manager"):
-        sentences.append(f"The assigned account manager is {manager}")
-    return sentences
-
-
-def _industry(value: str) -> str:
-    """Return the value without a last word that the sentence says itself."""
-    head, _, last = value.rpartition(" ")
-    return head if head and last.lower() == "industry" else value
-
-
-def _is_customer(sure: frozenset[str], loose: frozenset[str]) -> bool:
-    details = sure - {"company"}
-    return bool(details) if "company" in sure else "company" in loose and len(details) >= 2
-
-
-TEMPLATES: Mapping[str, Template] = {
-    "customer": Template(
-        "customer",
-        parts=(COMPANY, INDUSTRY, CONTRACT_VALUE, RENEWAL_DATE, ACCOUNT_MANAGER),
-        sentences=_customer_sentences,
-        fits=_is_customer,
-        currency="USD",
+COMMON_PARTS = (
+    Part(
+        "company",
+        (
+            "company",
+            "company_name",
+            "account_name",
+            "organization",
+            "organisation",
+            "organization_name",
+            "organisation_name",
+            "business_name",
+            "firm",
+            "firma",
+        ),
+        loose=("customer_name", "client_name", "customer", "client", "account", "name"),
     ),
-    "generic": Template(
-        "generic", parts=(), sentences=lambda said: [], fits=lambda sure, loose: True
+    Part("industry", ("industry", "industry_name", "account_industry", "sector", "vertical")),
+    Part(
+        "contract_value",
+        (
+            "contract_value",
+            "account_contract_value",
+            "annual_contract_value",
+            "annual_value",
+            "account_value",
+            "contract_amount",
+            "acv",
+        ),
+        holds="money",
     ),
-}
+    Part(
+        "renewal_date",
+        (
+            "renewal_date",
+            "contract_renewal_date",
+            "next_renewal_date",
+            "date_of_renewal",
+            "contract_renewal",
+            "renewal",
+            "renews_on",
+        ),
+        holds="date",
+    ),
+    Part(
+        "account_manager",
+        (
+            "account_manager",
+            "assigned_account_manager",
+            "account_manager_name",
+            "account_owner",
+            "account_rep",
+        ),
+    ),
+    Part("department", ("department", "department_name", "dept")),
+)

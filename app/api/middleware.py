@@ -6,6 +6,7 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -17,17 +18,25 @@ from app.telemetry import request_id
 
 log = logging.getLogger("app.access")
 
+# A webhook's token stands in its URL, also in one that is misspelt around it.
+_SECRET = re.compile(r"(/webhooks/+(?!inbox/)[^/]+/+).+")
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class Envelope:
     """Gives each request an id (its own `X-Request-ID` if it has a proper one), returns it in the
     answer, logs one line without content, refuses a body over the limit with 413, and answers
-    what nobody foresaw with 500."""
+    what nobody foresaw with 500.
 
-    def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
+    limits: bytes of a body by the path's beginning, where they differ from `max_body_bytes`.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, max_body_bytes: int, limits: Mapping[str, int] | None = None
+    ) -> None:
         self._app = app
         self._max_body_bytes = max_body_bytes
+        self._limits = dict(limits or {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -47,12 +56,13 @@ class Envelope:
                 MutableHeaders(scope=message)["X-Request-ID"] = current
             await send(message)
 
+        limit = self._limit(scope["path"])
         try:
             declared = headers.get("content-length", "")
-            if declared.isdecimal() and int(declared) > self._max_body_bytes:
-                await render(self._too_large())(scope, receive, tagged)
+            if declared.isdecimal() and int(declared) > limit:
+                await render(_too_large(limit))(scope, receive, tagged)
             else:
-                await self._app(scope, self._limited(receive), tagged)
+                await self._app(scope, _limited(receive, limit), tagged)
         except Exception:
             # Here and not in a handler of FastAPI's: those of last resort answer outside of us.
             log.exception("unforeseen failure of a request")
@@ -62,23 +72,32 @@ class Envelope:
             await render(failure)(scope, receive, tagged)
         finally:
             milliseconds = (time.monotonic() - began) * 1000
-            log.info("%s %s %d %.1f ms", scope["method"], scope["path"], status, milliseconds)
+            path = _SECRET.sub(r"\1***", scope["path"])
+            log.info("%s %s %d %.1f ms", scope["method"], path, status, milliseconds)
             request_id.reset(token)
 
-    def _limited(self, receive: Receive) -> Receive:
-        """Count a body that does not say its size."""
-        seen = 0
+    def _limit(self, path: str) -> int:
+        for beginning, limit in self._limits.items():
+            if path.startswith(beginning):
+                return limit
+        return self._max_body_bytes
 
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self._max_body_bytes:
-                # FastAPI lets its own kind of error pass while it reads a body, and no other.
-                raise HTTPException(413, self._too_large().message)
-            return message
 
-        return counted
+def _limited(receive: Receive, limit: int) -> Receive:
+    """Count a body that does not say its size."""
+    seen = 0
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"the body is larger than {self._max_body_bytes} bytes")
+    async def counted() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > limit:
+            # FastAPI lets its own kind of error pass while it reads a body, and no other.
+            raise HTTPException(413, _too_large(limit).message)
+        return message
+
+    return counted
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"the body is larger than {limit} bytes")

@@ -33,9 +33,17 @@ class Summaries(BaseModel):
     last_error: str | None
 
 
+class Deliveries(BaseModel):
+    """Webhook events that wait, and those that kept failing and were put aside."""
+
+    pending: int
+    failed: int
+
+
 class Ready(BaseModel):
     """`degraded`: it answers, but something needs a look.
 
+    `stale_records`: by provider, CRM objects whose values have to be fetched.
     `loops`: those whose last pass failed; `late_failures`: work after a request that failed so far.
     """
 
@@ -43,6 +51,8 @@ class Ready(BaseModel):
     parts: dict[str, Part]
     summaries: Summaries
     jobs: dict[str, dict[str, Any]]
+    deliveries: Deliveries
+    stale_records: dict[str, int]
     loops: dict[str, str]
     late_failures: int
 
@@ -72,11 +82,14 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
         "embedder": _last_call(runtime.embedder),
     }
     failing = any(parts[name].status == "failing" for name in ("database", "index"))
-    waiting = {} if parts["database"].status == "failing" else await runtime.jobs.pending()
+    has_database = parts["database"].status != "failing"
+    waiting = await runtime.jobs.pending() if has_database else {}
+    deliveries = await runtime.inbox.counts() if has_database else {"pending": 0, "failed": 0}
     summaries = [waiting[kind] for kind in ("summarise", "close") if kind in waiting]
     loops = runtime.background.failures
     degraded = (
         bool(loops)
+        or bool(deliveries["failed"])
         or any(kind["failed"] for kind in waiting.values())
         or any(part.status == "failing" for part in parts.values())
     )
@@ -91,6 +104,8 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
             last_error=next((k["last_error"] for k in summaries if k["last_error"]), None),
         ),
         jobs=waiting,
+        deliveries=Deliveries.model_validate(deliveries),
+        stale_records=await runtime.records.stale() if has_database else {},
         loops=dict(loops),
         late_failures=runtime.background.late_failures,
     )

@@ -49,6 +49,7 @@ def error_body(error: AppError) -> dict[str, Any]:
             "type": error.type,
             "param": error.param,
             "request_id": request_id.get(),
+            **error.details,
         }
     }
 

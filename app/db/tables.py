@@ -191,10 +191,100 @@ jobs = sa.Table(
     sa.Column("last_error", sa.Text),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("finished_at", Instant),
+    sa.Column("result", _json()),  # how far a load is, and its report in the end
     sa.UniqueConstraint("tenant_id", "kind", "key"),
     sa.Index("jobs_due", "state", "due_at"),
     sa.Index("jobs_of_subject", "tenant_id", "subject"),
     sqlite_autoincrement=True,
+)
+
+deliveries = sa.Table(
+    "deliveries",  # the inbox: a row for each webhook event and object that it touches
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("tenant_id", sa.Text, nullable=False),
+    sa.Column("provider", sa.Text, nullable=False),
+    sa.Column("dedupe_key", sa.Text, nullable=False),
+    sa.Column("part", sa.Integer, nullable=False),  # which of the objects that the event touches
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("object_type", sa.Text, nullable=False),
+    sa.Column("object_id", sa.Text, nullable=False),
+    sa.Column("body", _json()),  # none: erased
+    sa.Column("state", sa.Text, nullable=False),  # pending | done | skipped | failed
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("last_error", sa.Text),
+    sa.Column("received_at", Instant, nullable=False),
+    sa.Column("processed_at", Instant),
+    sa.UniqueConstraint("tenant_id", "provider", "dedupe_key", "part"),
+    sa.Index(
+        "deliveries_of_object",
+        "tenant_id",
+        "provider",
+        "account",
+        "object_type",
+        "object_id",
+        "id",
+    ),
+    sa.Index("deliveries_by_state", "tenant_id", "state", "id"),
+    sqlite_autoincrement=True,
+)
+
+records = sa.Table(
+    "records",  # CRM objects: each field with the time it was true
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("provider", sa.Text, primary_key=True),
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("object_type", sa.Text, primary_key=True),
+    sa.Column("object_id", sa.Text, primary_key=True),
+    sa.Column("document_id", sa.Text, nullable=False),
+    sa.Column("state", _json(), nullable=False),
+    sa.Column("name", sa.Text),  # what others call it; none: unknown or deleted
+    sa.Column("deleted_at", Instant),
+    sa.Column("is_erased", sa.Boolean, nullable=False),
+    sa.Column("stale_since", Instant),  # values are missing, and have to be fetched
+    sa.Column("stale_reason", sa.Text),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.Index("records_of_document", "tenant_id", "document_id"),
+)
+sa.Index(
+    "records_stale",
+    records.c.tenant_id,
+    records.c.provider,
+    sqlite_where=records.c.stale_since.is_not(None),
+    postgresql_where=records.c.stale_since.is_not(None),
+)
+
+record_references = sa.Table(
+    "record_references",  # who has to be told anew when a name changes
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("provider", sa.Text, primary_key=True),
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("object_type", sa.Text, primary_key=True),
+    sa.Column("object_id", sa.Text, primary_key=True),
+    sa.Column("target_type", sa.Text, primary_key=True),
+    sa.Column("target_id", sa.Text, primary_key=True),
+    sa.Index(
+        "record_references_to",
+        "tenant_id",
+        "provider",
+        "account",
+        "target_type",
+        "target_id",
+    ),
+)
+
+uploads = sa.Table(
+    "uploads",  # files that a job is still reading, in pieces
+    metadata,
+    sa.Column("upload_id", sa.Text, primary_key=True),
+    sa.Column("piece", sa.Integer, primary_key=True),
+    sa.Column("tenant_id", sa.Text, nullable=False),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
 )
 
 # The embedded index. Rows and vectors are apart, so that a look through the metadata does not

@@ -243,7 +243,7 @@ def a_stored_dimension(connection: Connection) -> int | None:
 def store(namespace: str, vectors: Sequence[Vector]) -> Callable[[Connection], None]:
     """Insert or replace at most `MAX_IN` rows of different ids; a replaced row gets a new `seq`."""
     fresh = [_columns(namespace, vector) for vector in vectors]
-    blobs = {vector.id: _blob(vector.values) for vector in vectors}
+    blobs = _blobs(vectors)
     ours = {"in_namespace": namespace, "ids": list(blobs)}
 
     def write(connection: Connection) -> None:
@@ -319,9 +319,10 @@ def _key(value: Scalar) -> str:
     return value[:MAX_KEY_CHARS].replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _blob(values: Values) -> bytes:
-    exact = values.astype(np.float64)
-    return (exact / np.linalg.norm(exact)).astype("<f4").tobytes()
+def _blobs(vectors: Sequence[Vector]) -> dict[str, bytes]:
+    exact = np.stack([vector.values for vector in vectors]).astype(np.float64)
+    stored = (exact / np.linalg.norm(exact, axis=1, keepdims=True)).astype("<f4")
+    return {vector.id: row.tobytes() for vector, row in zip(vectors, stored, strict=True)}
 
 
 def _floats(blobs: Iterable[bytes], dimension: int) -> Floats:

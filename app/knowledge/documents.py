@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,8 +21,10 @@ from app.errors import AppError, UpstreamUnavailable
 from app.index.base import Filter, Index, Match, Metadata, Values, namespace
 from app.index.filters import Test, matcher
 from app.jobs import Claim, Handler, Jobs
-from app.knowledge.push import ROWS_AT_ONCE, Pusher, chunk_rows, count_chunks
-from app.knowledge.rows import Ready, lock, rows_by_id, store
+from app.knowledge.chunked import chunk_rows
+from app.knowledge.pending import cancel_loads, leave_out, left_out
+from app.knowledge.push import ROWS_AT_ONCE, Pusher
+from app.knowledge.rows import Ready, ids_of, ready, remove, rows_by_id, sources_of, store_all
 from app.llm.base import Embedder
 from ingest.document import Document
 
@@ -32,6 +34,7 @@ MOST_ASKED = 500
 INLINE_CHARS = 100_000  # cutting so much into chunks takes less time than asking another thread
 
 RunNow = Callable[[str, str, str], Awaitable[BaseException | None]]
+OnDelete = Callable[[Connection, str, Collection[str], datetime], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Documents:
     """Puts, finds and removes documents. `threshold` and `top_k` are the defaults of a request.
 
     run_now: does the job of a tenant, kind and key at once; None when it is done, else the failure.
+    on_delete: told, in the same transaction, of the ids of a tenant that are about to be deleted.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class Documents:
         threshold: float,
         top_k: int,
         clock: Callable[[], datetime],
+        on_delete: OnDelete | None = None,
     ) -> None:
         self._database = database
         self._queue = queue
@@ -102,24 +107,31 @@ class Documents:
         self._threshold = threshold
         self._top_k = top_k
         self._clock = clock
+        self._on_delete = on_delete
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what the worker calls for each kind of job."""
         return {KIND: self._sync}
 
-    async def put(self, tenant_id: str, batch: Sequence[Document]) -> Stored:
+    async def put(
+        self, tenant_id: str, batch: Sequence[Document], *, held: Claim | None = None
+    ) -> Stored:
         """Store documents by id and make them searchable; the last of two equal ids wins.
 
         On return they are durable and in the index. A failing embedder or index raises
         `UpstreamError`: the documents are recorded then, and a job brings them to the index.
         Raises `InvalidRequest` for metadata that the index can't hold; nothing is stored then.
+        held: the load that they come from. If it lost its claim, nothing is stored and `LostClaim`
+        is raised; what was deleted since it began is left out.
         """
         unique = {document.id: document for document in batch}
-        ready = await asyncio.to_thread(_ready, tenant_id, unique, self._index.dimension)
+        ready = await asyncio.to_thread(_ready, tenant_id, unique.values(), self._index.dimension)
         now = self._clock()
 
         def put(connection: Connection) -> dict[str, int]:
-            changed = [it for it in ready if store(connection, tenant_id, it, now)]
+            gone = () if held is None else left_out(jobs.hold(connection, held))
+            wanted = [it for it in ready if it.document.id not in gone]
+            changed = store_all(connection, tenant_id, wanted, now)
             return {it.document.id: it.chunk_count for it in changed}
 
         changed = await self._change(tenant_id, put, now)
@@ -142,29 +154,41 @@ class Documents:
         rows = await self._database.read(lambda c: c.execute(statement).all())
         return [_shown(row) for row in rows]
 
-    async def delete(
-        self, tenant_id: str, *, document_id: str | None = None, source: str | None = None
+    async def ids(self, tenant_id: str, *, source: str, after: str | None, limit: int) -> list[str]:
+        """Return ids of a source's documents, ascending, after the id `after`."""
+        return await self._database.read(
+            lambda c: ids_of(c, tenant_id, source, after=after, limit=limit)
+        )
+
+    async def delete_ids(
+        self, tenant_id: str, ids: Collection[str], *, held: Claim | None = None
     ) -> int:
-        """Remove one document, or all of a source, with every chunk; returns how many.
+        """Remove documents with every chunk; returns how many there were.
 
         The rows go at once; if the index fails, `UpstreamError` is raised and a job goes on trying.
+        A load that is queued or running will not bring them back, unless they are deleted for one:
+        `held` is that load, and if it lost its claim, nothing goes and `LostClaim` is raised.
         """
-        which = documents.c.tenant_id == tenant_id
-        if document_id is not None:
-            which = sa.and_(which, documents.c.document_id == document_id)
-        if source is not None:
-            which = sa.and_(which, documents.c.source == source)
+        now = self._clock()
 
-        def remove(connection: Connection) -> dict[str, int]:
-            lock(connection, which)
-            gone = connection.execute(
-                documents.delete()
-                .where(which)
-                .returning(documents.c.document_id, documents.c.chunk_count)
-            ).all()
-            return {row.document_id: row.chunk_count for row in gone}
+        def delete(connection: Connection) -> dict[str, int]:
+            if held is None:
+                leave_out(connection, tenant_id, sources_of(connection, tenant_id, ids))
+            else:
+                jobs.hold(connection, held)
+            return self._remove(connection, tenant_id, ids, now)
 
-        return len(await self._change(tenant_id, remove, self._clock()))
+        return len(await self._change(tenant_id, delete, now))
+
+    async def delete_source(self, tenant_id: str, source: str) -> int:
+        """Like `delete_ids`, for all of a source; its loads are cancelled."""
+        now = self._clock()
+
+        def delete(connection: Connection) -> dict[str, int]:
+            cancel_loads(connection, tenant_id, source)
+            return self._remove(connection, tenant_id, ids_of(connection, tenant_id, source), now)
+
+        return len(await self._change(tenant_id, delete, now))
 
     async def search(
         self,
@@ -263,6 +287,13 @@ class Documents:
             ) from failure
         return touched
 
+    def _remove(
+        self, connection: Connection, tenant_id: str, ids: Collection[str], now: datetime
+    ) -> dict[str, int]:
+        if self._on_delete is not None and ids:
+            self._on_delete(connection, tenant_id, ids, now)
+        return remove(connection, tenant_id, ids)
+
     async def _sync(self, claim: Claim) -> None:
         """Bring the index to what SQL holds of the documents of a job."""
         stale = claim.payload["documents"]
@@ -282,15 +313,8 @@ class Documents:
         return await asyncio.to_thread(_passages, tenant_id, matches, rows, test)
 
 
-def _ready(tenant_id: str, unique: Mapping[str, Document], dimension: int) -> list[Ready]:
-    """Check documents before anything is stored. Raises `InvalidRequest`.
-
-    Sorted, for all who lock several rows must do so in one order.
-    """
-    return [
-        Ready(it, it.fingerprint(), count_chunks(tenant_id, it, dimension))
-        for _, it in sorted(unique.items())
-    ]
+def _ready(tenant_id: str, batch: Iterable[Document], dimension: int) -> list[Ready]:
+    return [ready(tenant_id, document, dimension) for document in batch]
 
 
 def _passages(

@@ -7,28 +7,21 @@ read again afterwards; if one moved or went meanwhile, the index is brought to w
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-import sqlalchemy as sa
-
-from app.db import Connection, Database
-from app.db.tables import documents
-from app.errors import Conflict, InvalidRequest
-from app.index.base import Index, Metadata, Vector, namespace, vector_id
-from app.index.rows import check_vector
-from app.knowledge.rows import rows_by_id
+from app.db import Database
+from app.errors import Conflict
+from app.index.base import Index, Metadata, Vector, namespace
+from app.knowledge.chunked import chunk_ids, chunk_rows
+from app.knowledge.rows import Pushed, rows_by_id, settle
 from app.llm.base import Embedder
-from ingest.document import Document, chunks
 
 PUSHES = 5
 ROWS_AT_ONCE = 200
 VECTORS_AT_ONCE = 500
-OURS = frozenset({"tenant_id", "text", "source", "doc_type", "document_id", "chunk"})
 
 
 class Pusher:
@@ -60,7 +53,8 @@ class Pusher:
                 await self._upsert(where, plan.fresh[start : start + VECTORS_AT_ONCE])
             if plan.surplus:
                 await self._index.delete(where, plan.surplus)
-            moved = await self._database.write(partial(_settle, tenant_id, plan.pushed))
+            settled = partial(settle, tenant_id=tenant_id, pushed=plan.pushed)
+            moved = await self._database.write(settled)
             if not moved:
                 return
             left = {i: max(left[i], plan.pushed[i].chunk_count) for i in moved}
@@ -74,49 +68,13 @@ class Pusher:
         await self._index.upsert(where, [Vector(id, row, held) for (id, held), row in pairs])
 
 
-def chunk_rows(tenant_id: str, row: Any) -> list[tuple[str, Metadata]]:
-    """Return the id and metadata of each chunk of a row of `documents`."""
-    document = Document(row.document_id, row.text, row.source, row.doc_type, row.metadata)
-    shared = _shared(tenant_id, document)
-    first = vector_id(document.id)
-    return [
-        (first if n == 0 else f"{first}#{n}", {**shared, "text": text, "chunk": n})
-        for n, text in enumerate(chunks(document.text))
-    ]
-
-
-def count_chunks(tenant_id: str, document: Document, dimension: int) -> int:
-    """Return how many chunks the index will hold.
-
-    Raises `InvalidRequest` for a document that it would refuse. All chunks have the same metadata,
-    which may be long, so that only the one with the longest text is looked at whole.
-    """
-    texts = chunks(document.text)
-    try:
-        longest = max(texts, key=_bytes, default="")
-    except UnicodeEncodeError as error:
-        raise InvalidRequest(f"the text of {document.id[:80]!r} is not valid Unicode") from error
-    metadata = {**_shared(tenant_id, document), "text": longest, "chunk": len(texts)}
-    some_values = np.ones(dimension, dtype=np.float32)
-    check_vector(Vector(vector_id(document.id), some_values, metadata), dimension)
-    return len(texts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pushed:
-    """What of a document was brought to the index; `state` of None is that it is gone."""
-
-    state: tuple[int, str] | None
-    chunk_count: int
-
-
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """Chunks to write, ids of chunks to delete, and what each document is settled as then."""
 
     fresh: list[tuple[str, Metadata]]
     surplus: list[str]
-    pushed: dict[str, _Pushed]
+    pushed: dict[str, Pushed]
 
 
 def _plan(
@@ -127,56 +85,10 @@ def _plan(
         row = rows.get(document_id)
         held = [] if row is None else chunk_rows(tenant_id, row)
         most = max(may_hold, 0 if row is None else row.chunk_count)
-        first = vector_id(document_id)
-        plan.surplus.extend(first if n == 0 else f"{first}#{n}" for n in range(len(held), most))
+        plan.surplus.extend(chunk_ids(document_id, range(len(held), most)))
         if row is not None and (is_forced or row.indexed_version < row.version):
             plan.fresh.extend(held)
         # The fingerprint tells a document that went and came again from the one before.
         state = None if row is None else (row.version, row.fingerprint)
-        plan.pushed[document_id] = _Pushed(state, len(held))
+        plan.pushed[document_id] = Pushed(state, len(held))
     return plan
-
-
-def _settle(tenant_id: str, pushed: Mapping[str, _Pushed], connection: Connection) -> list[str]:
-    """Note what the index holds now; returns the documents that moved since they were read.
-
-    In the order in which `put` writes, so that no two can wait for each other.
-    """
-    return [i for i in sorted(pushed) if not _is_settled(connection, tenant_id, i, pushed[i])]
-
-
-def _is_settled(connection: Connection, tenant_id: str, document_id: str, it: _Pushed) -> bool:
-    here = sa.and_(documents.c.tenant_id == tenant_id, documents.c.document_id == document_id)
-    if it.state is None:
-        return connection.execute(sa.select(documents.c.version).where(here)).first() is None
-    version, fingerprint = it.state
-    noted = (
-        documents.update()
-        .where(here, documents.c.version == version, documents.c.fingerprint == fingerprint)
-        .values(indexed_version=version, chunk_count=it.chunk_count)
-    )
-    return connection.execute(noted).rowcount == 1
-
-
-def _shared(tenant_id: str, document: Document) -> Metadata:
-    """Return the metadata of every chunk; a column named like one of ours gets a `_`."""
-    return {
-        **{_column(k, document.metadata): v for k, v in document.metadata.items()},
-        "tenant_id": tenant_id,
-        "source": document.source,
-        "doc_type": document.doc_type,
-        "document_id": document.id,
-    }
-
-
-def _column(name: str, metadata: Metadata) -> str:
-    if name not in OURS:
-        return name
-    while name in OURS or name in metadata:
-        name += "_"
-    return name
-
-
-def _bytes(text: str) -> int:
-    """Return the length that counts against the limit of the metadata: as JSON."""
-    return len(json.dumps(text, ensure_ascii=False).encode())

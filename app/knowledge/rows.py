@@ -1,11 +1,12 @@
 """The rows of documents: read, written, locked. Touches: `documents`.
 
-Whoever locks several rows does so by ascending id, so that no two can wait for each other.
+Whoever locks several rows does so by ascending id, so that no two can wait for each other; a row
+of `jobs` is locked before them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,13 +14,42 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.db import Connection
-from app.db.insert import insert_new
+from app.db.insert import insert_all_new
 from app.db.tables import documents
+from app.knowledge.chunked import count_chunks
 from ingest.document import Document
 
-_BY_ID = sa.select(documents).where(
+AT_ONCE = 500  # values of one statement; some databases take no more than 999
+
+_these = sa.and_(
     documents.c.tenant_id == sa.bindparam("tenant"),
     documents.c.document_id.in_(sa.bindparam("ids", expanding=True)),
+)
+_this = sa.and_(
+    documents.c.tenant_id == sa.bindparam("tenant"),
+    documents.c.document_id == sa.bindparam("id"),
+)
+_BY_ID = sa.select(documents).where(_these)
+_SOURCES = sa.select(documents.c.document_id, documents.c.source).where(_these)
+_LOCKED = (
+    sa.select(
+        documents.c.document_id,
+        documents.c.fingerprint,
+        documents.c.version,
+        documents.c.indexed_version,
+        documents.c.chunk_count,
+    )
+    .where(_these)
+    .order_by(documents.c.document_id)
+    .with_for_update()
+)
+# Postgres sorts as its language does, unless it is told to sort as Python does.
+_LOCKED_IN_ORDER = _LOCKED.order_by(None).order_by(sa.collate(documents.c.document_id, "C"))
+_CHANGE = documents.update().where(_this).values(version=documents.c.version + 1)
+_RECOUNT = documents.update().where(_this)
+_INDEXED = documents.update().where(_these).values(indexed_version=documents.c.version)
+_REMOVE = (
+    documents.delete().where(_these).returning(documents.c.document_id, documents.c.chunk_count)
 )
 
 
@@ -32,6 +62,19 @@ class Ready:
     chunk_count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What of a document was brought to the index; `state` of None is that it is gone."""
+
+    state: tuple[int, str] | None
+    chunk_count: int
+
+
+def ready(tenant_id: str, document: Document, dimension: int) -> Ready:
+    """Check a document before anything is stored. Raises `InvalidRequest`."""
+    return Ready(document, document.fingerprint(), count_chunks(tenant_id, document, dimension))
+
+
 def rows_by_id(tenant_id: str, ids: Collection[str]) -> Callable[[Connection], dict[str, Any]]:
     """Read the documents that exist, by id; at most some hundred at once."""
     wanted = {"tenant": tenant_id, "ids": list(ids)}
@@ -40,55 +83,131 @@ def rows_by_id(tenant_id: str, ids: Collection[str]) -> Callable[[Connection], d
     }
 
 
+def ids_of(
+    connection: Connection,
+    tenant_id: str,
+    source: str,
+    *,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[str]:
+    """Return the ids of a source's documents, ascending, after the id `after`."""
+    wanted = sa.select(documents.c.document_id).where(
+        documents.c.tenant_id == tenant_id, documents.c.source == source
+    )
+    if after is not None:
+        wanted = wanted.where(documents.c.document_id > after)
+    wanted = wanted.order_by(documents.c.document_id).limit(limit)
+    return list(connection.execute(wanted).scalars())
+
+
+def sources_of(connection: Connection, tenant_id: str, ids: Collection[str]) -> dict[str, str]:
+    """Return the sources of the documents that exist, by id."""
+    return {
+        row.document_id: row.source
+        for part in _parts(ids)
+        for row in connection.execute(_SOURCES, {"tenant": tenant_id, "ids": part})
+    }
+
+
 def store(connection: Connection, tenant_id: str, it: Ready, now: datetime) -> bool:
     """Write one row if it is new, changed or not in the index yet; says whether there is work."""
-    document = it.document
-    here = sa.and_(documents.c.tenant_id == tenant_id, documents.c.document_id == document.id)
-    content = {
-        "source": document.source,
-        "doc_type": document.doc_type,
-        "text": document.text,
-        "metadata": dict(document.metadata),
-        "fingerprint": it.fingerprint,
-        "updated_at": now,
+    return bool(store_all(connection, tenant_id, [it], now))
+
+
+def store_all(
+    connection: Connection, tenant_id: str, batch: Sequence[Ready], now: datetime
+) -> list[Ready]:
+    """Write the rows that are new, changed or not in the index yet, and return those.
+
+    First what is missing is added, then every row is locked and compared: a transaction that waits
+    for another's new row holds no lock that the other may want.
+    """
+    left = {it.document.id: it for it in batch}
+    work: list[Ready] = []
+    while left:  # once, unless a row goes after it was found, and before it is locked
+        missing = [
+            left[i] for i in sorted(left.keys() - sources_of(connection, tenant_id, left).keys())
+        ]
+        added = [_new(tenant_id, it, now) for it in missing]
+        insert_all_new(connection, documents, added, key=["tenant_id", "document_id"])
+        changed = []
+        for row in _lock(connection, tenant_id, left):
+            it = left.pop(row.document_id)
+            if row.fingerprint != it.fingerprint:
+                most = max(it.chunk_count, row.chunk_count)
+                held = {"chunk_count": most, **_content(it, now)}
+                changed.append({"tenant": tenant_id, "id": row.document_id, **held})
+                work.append(it)
+            elif row.indexed_version < row.version:
+                work.append(it)
+        if changed:
+            connection.execute(_CHANGE, changed)
+    return work
+
+
+def settle(connection: Connection, tenant_id: str, pushed: Mapping[str, Pushed]) -> list[str]:
+    """Note what the index holds now; returns the documents that moved since they were read."""
+    found = {row.document_id: row for row in _lock(connection, tenant_id, pushed)}
+    states = {i: (row.version, row.fingerprint) for i, row in found.items()}
+    same = [i for i, it in pushed.items() if it.state is not None and states.get(i) == it.state]
+    for part in _parts(same):
+        connection.execute(_INDEXED, {"tenant": tenant_id, "ids": part})
+    recounted = [
+        {"tenant": tenant_id, "id": i, "chunk_count": pushed[i].chunk_count}
+        for i in same
+        if found[i].chunk_count != pushed[i].chunk_count
+    ]
+    if recounted:
+        connection.execute(_RECOUNT, recounted)
+    return [i for i, it in pushed.items() if states.get(i) != it.state]
+
+
+def remove(connection: Connection, tenant_id: str, ids: Collection[str]) -> dict[str, int]:
+    """Delete rows; returns id -> chunks that the index may hold, of those that were there."""
+    _lock(connection, tenant_id, ids)
+    return {
+        row.document_id: row.chunk_count
+        for part in _parts(ids)
+        for row in connection.execute(_REMOVE, {"tenant": tenant_id, "ids": part})
     }
-    new = {
+
+
+def _lock(connection: Connection, tenant_id: str, ids: Collection[str]) -> list[Any]:
+    """Return the state of the rows that are there, locked in order."""
+    statement = _LOCKED_IN_ORDER if connection.dialect.name == "postgresql" else _LOCKED
+    return [
+        row
+        for part in _parts(ids)
+        for row in connection.execute(statement, {"tenant": tenant_id, "ids": part})
+    ]
+
+
+def _parts(ids: Collection[str]) -> Iterator[list[str]]:
+    in_order = sorted(ids)
+    for start in range(0, len(in_order), AT_ONCE):
+        yield in_order[start : start + AT_ONCE]
+
+
+def _new(tenant_id: str, it: Ready, now: datetime) -> dict[str, Any]:
+    return {
         "tenant_id": tenant_id,
-        "document_id": document.id,
+        "document_id": it.document.id,
         # Counted before the push, so that one that is cut off leaves nothing that nobody knows of.
         "chunk_count": it.chunk_count,
         "version": 1,
         "indexed_version": 0,
         "created_at": now,
-        **content,
+        **_content(it, now),
     }
-    locked = (
-        sa.select(
-            documents.c.fingerprint,
-            documents.c.version,
-            documents.c.indexed_version,
-            documents.c.chunk_count,
-        )
-        .where(here)
-        .with_for_update()
-    )
-    while (known := connection.execute(locked).first()) is None:
-        if insert_new(connection, documents, new, key=["tenant_id", "document_id"]):
-            return True
-    if known.fingerprint == it.fingerprint:
-        return bool(known.indexed_version < known.version)
-    chunk_count = max(it.chunk_count, known.chunk_count)
-    changed = documents.update().where(here)
-    connection.execute(
-        changed.values(version=known.version + 1, chunk_count=chunk_count, **content)
-    )
-    return True
 
 
-def lock(connection: Connection, which: sa.ColumnElement[bool]) -> None:
-    """Lock rows in the order of Python's strings, whatever language Postgres sorts in."""
-    if connection.dialect.name == "postgresql":
-        order = sa.collate(documents.c.document_id, "C")
-        connection.execute(
-            sa.select(documents.c.version).where(which).order_by(order).with_for_update()
-        )
+def _content(it: Ready, now: datetime) -> dict[str, Any]:
+    return {
+        "source": it.document.source,
+        "doc_type": it.document.doc_type,
+        "text": it.document.text,
+        "metadata": dict(it.document.metadata),
+        "fingerprint": it.fingerprint,
+        "updated_at": now,
+    }

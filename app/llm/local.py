@@ -32,6 +32,7 @@ BUNDLED_DIMENSION = 384
 UNMEASURED = Thresholds(memory=0.30, documents=0.30)
 
 BATCH = 16
+BATCH_CHARS = 1_500  # with padding: more takes hundreds of MB, and no less time
 THREADS = 2
 
 
@@ -83,7 +84,13 @@ class LocalEmbedder:
         wanted = {self._prompted(text, kind) for text in texts}
         found = self._recent.find(wanted)
         rest = sorted(wanted - found.keys(), key=lambda text: (len(text), text))
-        return found, [rest[at : at + BATCH] for at in range(0, len(rest), BATCH)]
+        batches: list[list[str]] = []
+        for text in rest:
+            full = not batches or len(batches[-1]) == BATCH
+            if full or (len(batches[-1]) + 1) * len(text) > BATCH_CHARS:
+                batches.append([])
+            batches[-1].append(text)
+        return found, batches
 
     def _collected(self, texts: Sequence[str], kind: Kind, found: dict[str, Rows]) -> Rows:
         if not texts:

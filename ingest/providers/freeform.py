@@ -23,7 +23,7 @@ from ingest.providers.events import (
     unkeyed,
 )
 from ingest.providers.told import kind_of
-from ingest.providers.values import flat, ident, moment
+from ingest.providers.values import day_or_minute, flat, ident, moment
 
 # What stands beside the data of an envelope; anything else makes it a record itself.
 _TYPES = ("object_type", "resource_type", "resource", "entity", "object", "type")
@@ -50,6 +50,7 @@ UPDATED = (
     *("modified_time", "last_modified_time", "updated_date", "modified_date"),
     *("last_modified_date", "last_modified_datetime", "updated", "modified", "timestamp"),
 )
+_MOMENTS = frozenset([*UPDATED, *_TIMES])
 _DELETED = ("deleted", "is_deleted")
 
 _IDS = ("id", "uuid", "guid", "external_id", "record_id", "object_id", "key")
@@ -142,7 +143,7 @@ def _change(record: Any, envelope: Mapping[str, Any], said: _Said) -> Change:
         raise Nothing("expected an object, got another JSON value")
     named = _named(record)
     is_deleted = said.deed == "delete" or any(_is_yes(named.get(name)) for name in _DELETED)
-    fields = flat({k: v for k, v in record.items() if snake(k) not in _DELETED})
+    fields = flat({k: _told(k, v) for k, v in record.items() if snake(k) not in _DELETED})
     object_type = said.object_type or "record"
     key = object_key("", object_type, _id(named, fields, object_type, is_deleted))
     time = _time(envelope, _TIMES) or _time(named, UPDATED)
@@ -153,6 +154,13 @@ def _change(record: Any, envelope: Mapping[str, Any], said: _Said) -> Change:
     if _is_thin(fields, object_type):
         return Change(key, "create" if said.deed == "create" else "change", time, is_thin=True)
     return Change(key, "snapshot", time, fields, tie="0" if said.deed == "create" else "1")
+
+
+def _told(name: str, value: Any) -> Any:
+    """Return a time that came as a number of seconds or milliseconds as it is read."""
+    is_time = isinstance(value, int | float) and snake(name) in _MOMENTS
+    when = moment(value) if is_time else None
+    return value if when is None else day_or_minute(when)
 
 
 def _named(record: Mapping[str, Any]) -> dict[str, Any]:

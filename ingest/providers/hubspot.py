@@ -37,7 +37,14 @@ from ingest.providers.signatures import (
     secrets_of,
     sent,
 )
-from ingest.providers.values import cell, day_or_minute, ident, milliseconds, moment
+from ingest.providers.values import (
+    cell,
+    day_or_minute,
+    ident,
+    milliseconds,
+    moment,
+    unmarked,
+)
 
 _V3 = "x-hubspot-signature-v3"
 _TIMESTAMP = "x-hubspot-request-timestamp"
@@ -48,8 +55,10 @@ _DECODED = {f"%{ord(character):02X}": character for character in ":/?@!$'()*,;"}
 _ENCODED = re.compile("|".join(_DECODED), re.IGNORECASE)
 
 # Of the properties that are dates or times, only events have the values in milliseconds.
-_TIME_NAME = re.compile(r"(?:date|timestamp|_at|_contacted|_updated)$")
+_TIME_NAME = re.compile(r"(?:date|timestamp|_time|_at|_contacted|_updated)$")
 _MILLISECONDS = re.compile(r"[0-9]{11,13}")
+_CODED = frozenset(["industry", "hs_lead_status", "hs_ticket_category", "hs_ticket_priority"])
+_MARKED = re.compile(r"hs_\w+_body|hs_email_html|hs_internal_meeting_notes")
 _CODE = re.compile(r"[A-Z]+(?:_[A-Z]+)*")
 
 _DEEDS: Mapping[str, Action] = {
@@ -186,7 +195,11 @@ def _changed(body: Body) -> dict[str, str]:
 
 
 def _merge(body: Body, object_type: str, time: datetime) -> tuple[Change, ...]:
-    """The winner may be a new object; its values are in no event."""
+    """The winner may be a new object; its values are in no event.
+
+    A merge can't be undone, and what the losers said of a person must not outlive the erasure of
+    the winner: they are erased at once.
+    """
     merged = body.get("mergedObjectIds")
     ids = [body.get("primaryObjectId"), *(merged if isinstance(merged, list) else [merged])]
     winner = ident(body.get("newObjectId")) or ident(ids[0])
@@ -196,7 +209,7 @@ def _merge(body: Body, object_type: str, time: datetime) -> tuple[Change, ...]:
     account = _account(body)
     return (
         Change(object_key(account, object_type, winner), "create", time, is_thin=True),
-        *(Change(object_key(account, object_type, one), "delete", time) for one in losers),
+        *(Change(object_key(account, object_type, one), "erase", time) for one in losers),
     )
 
 
@@ -215,11 +228,11 @@ def _value(given: Any) -> Any:
 
 
 def _cell(name: str, value: Any) -> str:
-    """Return a property as a cell: events have dates in milliseconds, and codes for industries."""
+    """Return a property as a cell: there are dates in milliseconds, codes, and HTML."""
     text = cell(value)
     if _TIME_NAME.search(name) and _MILLISECONDS.fullmatch(text):
         when = milliseconds(text)
         return text if when is None else day_or_minute(when)
-    if name == "industry" and _CODE.fullmatch(text):
+    if name in _CODED and _CODE.fullmatch(text):
         return text.replace("_", " ").capitalize()
-    return text
+    return unmarked(text) if _MARKED.fullmatch(name) else text

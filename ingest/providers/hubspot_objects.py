@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ingest.columns import label
 from ingest.providers.base import ObjectType, Reference
-from ingest.providers.told import kind_of
+from ingest.providers.told import Headers, kind_of
 from ingest.providers.values import ident
 
 _TYPES = {
@@ -75,6 +76,12 @@ _HEADERS = {
         "hs_pipeline_stage": "Status",
     },
     "product": {"name": "Product name"},
+    "meeting": {
+        "hs_meeting_title": "Meeting title",
+        "hs_meeting_start_time": "Meeting date",
+        "hs_meeting_body": "Meeting notes",
+    },
+    "note": {"hs_note_body": "Notes"},
 }
 _HIDDEN = frozenset(
     [
@@ -121,7 +128,7 @@ def describe(object_type: str) -> ObjectType:
     hidden = _HIDDEN - {"hs_pipeline"} if object_type == "ticket" else _HIDDEN
     return ObjectType(
         kind=kind_of(object_type),
-        headers=_COMMON | _HEADERS.get(object_type, {}),
+        headers=Headers(_COMMON | _HEADERS.get(object_type, {}), _own_header),
         hidden=hidden,
         references={
             "hubspot_owner_id": Reference("owner", _OWNERS.get(object_type, "Owner")),
@@ -130,3 +137,8 @@ def describe(object_type: str) -> ObjectType:
         name=_NAMES.get(object_type, ("name",)),
         is_told=object_type != "owner",
     )
+
+
+def _own_header(field: str) -> str:
+    """Return the name of one of HubSpot's own properties without its mark."""
+    return label(field.removeprefix("hs_")) if field.startswith("hs_") else ""

@@ -31,7 +31,7 @@ from ingest.providers.events import (
 from ingest.providers.payload import json_of
 from ingest.providers.signatures import check_account, has_login, secrets_of
 from ingest.providers.told import Headers, kind_of
-from ingest.providers.values import cell, flat, ident, moment
+from ingest.providers.values import cell, flat, ident, moment, unmarked
 
 _ACTIONS = {
     **{"create": "create", "change": "change", "delete": "delete"},
@@ -39,8 +39,8 @@ _ACTIONS = {
 }
 _OWN_FIELD = re.compile(r"(?:custom_field_)?([0-9a-f]{40})(_[a-z_]+)?")
 
-# Its leads are deals that may come, and its activities meetings and calls.
-_KINDS = {"lead": "deal", "activity": "meeting_note"}
+# Its leads are deals that may come. An activity may be no meeting, and one that is still to come.
+_KINDS = {"lead": "deal", "activity": "generic"}
 _OWNERS = {"organization": "Account manager", "deal": "Deal owner", "lead": "Deal owner"}
 _HEADERS = {
     "deal": {"title": "Deal name", "value": "Amount"},
@@ -64,8 +64,15 @@ _HIDDEN = frozenset(
             "formatted_value",
         ],
         *["rotten_time", "stage_order_nr", "next_activity_id", "last_activity_id"],
+        *["activities_count", "done_activities_count", "undone_activities_count", "files_count"],
+        *["notes_count", "followers_count", "participants_count", "email_messages_count"],
+        *["last_incoming_mail_time", "last_outgoing_mail_time", "is_linkable", "busy"],
+        *["pinned_to_deal_flag", "pinned_to_organization_flag", "pinned_to_person_flag"],
+        *["pinned_to_lead_flag", "pinned_to_project_flag"],
+        "participants",  # ids; the first of them is `person_id`
     ]
 )
+_MARKED = frozenset(["content", "note", "public_description"])  # written in an editor of HTML
 _NAME_ONLY = frozenset(["user", "stage", "pipeline"])
 
 
@@ -103,7 +110,7 @@ class Pipedrive:
         return ObjectType(
             kind=_KINDS.get(object_type, "") or kind_of(object_type),
             headers=Headers(_HEADERS.get(object_type, {}), _own_header),
-            hidden=_HIDDEN,
+            hidden=_HIDDEN | {"first_name", "last_name"} if object_type == "person" else _HIDDEN,
             references={
                 "owner_id": owner,
                 "user_id": owner,
@@ -121,7 +128,9 @@ class Pipedrive:
 def fields_of(data: Mapping[str, Any]) -> dict[str, str]:
     """Return an object as cells; the account's own fields are `custom_field_<hash>`."""
     plain = {
-        name: _plain(value) for name, value in data.items() if name not in ("id", "custom_fields")
+        name: unmarked(value) if name in _MARKED and isinstance(value, str) else _plain(value)
+        for name, value in data.items()
+        if name not in ("id", "custom_fields")
     }
     custom = data.get("custom_fields")
     own = custom.items() if isinstance(custom, dict) else ()

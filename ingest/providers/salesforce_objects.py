@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from ingest.columns import label
@@ -14,6 +15,8 @@ from ingest.providers.values import cell, moment
 
 _SHORT_ID = re.compile(r"[0-9A-Za-z]{15}")
 _CHECK = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
+# So its XML has large numbers, which Java writes.
+_SCIENTIFIC = re.compile(r"-?[0-9]\.[0-9]+E-?[0-9]{1,2}")
 # Marks of fields that an organization made itself.
 _OWN = re.compile(r"(?P<name>.+?)__(?:c|pc|r)(?P<rest>_.+)?")
 
@@ -65,10 +68,7 @@ def long_id(given: str) -> str:
 
 def fields_of(record: Mapping[str, Any]) -> dict[str, str]:
     """Return fields as cells; ids of others are written as those of objects are."""
-    return {
-        name: long_id(cell(value)) if name.endswith("Id") else cell(value)
-        for name, value in record.items()
-    }
+    return {name: _cell(name, cell(value)) for name, value in record.items()}
 
 
 def modified(record: Mapping[str, Any]) -> datetime | None:
@@ -92,6 +92,12 @@ def describe(object_type: str) -> ObjectType:
         name=_NAMES.get(object_type, ("Name",)),
         is_told=object_type != "User",
     )
+
+
+def _cell(name: str, text: str) -> str:
+    if name.endswith("Id"):
+        return long_id(text)
+    return format(Decimal(text), "f") if _SCIENTIFIC.fullmatch(text) else text
 
 
 def _own_header(field: str) -> str:

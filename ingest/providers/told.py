@@ -18,7 +18,7 @@ _KINDS = {
     "deal": ("deal", "opportunity", "opportunities"),
     "product": ("item", "product", "product2"),
     "ticket": ("case", "issue", "ticket"),
-    "meeting_note": ("meeting", "meeting_note", "note"),
+    "meeting_note": ("meeting", "meeting_note"),
 }
 KINDS = {object_type: kind for kind, types in _KINDS.items() for object_type in types}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,8 @@ _INSTANT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(?::([0-9]{2})(?:[.,][0-9]+)?)?"
     r"\s?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
+_INLINE = re.compile(r"</?(?:a|b|em|font|i|s|span|strong|u)(?:\s[^<>]*)?>", re.IGNORECASE)
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _BOOLEANS = {"true": "Yes", "false": "No"}
 # What stands for an object within a list, best first.
 _NAMES = ("value", "name", "label", "title", "email")
@@ -95,6 +98,11 @@ def moment(value: Any) -> datetime | None:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def unmarked(markup: str) -> str:
+    """Return the text of a field that its CRM keeps as HTML."""
+    return " ".join(html.unescape(_TAG.sub(" ", _INLINE.sub("", markup))).split())
 
 
 def day_or_minute(when: datetime) -> str:

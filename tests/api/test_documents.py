@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.api.calls import answered, at, chat, put, read, refused, stats, vectors
+from tests.api.calls import answered, at, chat, key, put, read, refused, stats, vectors
 from tests.served import served
 
 LONG = "A sentence of some length about refunds and returns. " * 100
@@ -125,3 +125,34 @@ async def test_source_and_kind_may_stand_in_the_metadata() -> None:
         deleted = await client.delete("/documents", params={"source": "handbook"})
     assert source["metadata"]["source"] == "handbook"
     assert deleted.json() == {"deleted": 1}
+
+
+async def test_many_documents_are_removed_at_once_by_id() -> None:
+    async with served() as (client, runtime):
+        await put(client, *({"id": f"d/{n}", "text": LONG} for n in range(4)))
+        gone = await client.post(
+            "/documents/delete", json={"ids": ["d/0", "d/2", "d/2", "unknown"]}
+        )
+        assert answered(gone) == {"deleted": 2}
+        assert {chunk.partition("#")[0] for chunk in await vectors(runtime, "documents")} == {
+            "d%2F1",
+            "d%2F3",
+        }
+        for ids in ([], ["x"] * 1001, [""], [1], "d/1"):
+            error = refused(await client.post("/documents/delete", json={"ids": ids}), 422)
+            assert str(error["param"]).startswith("ids")
+        assert (await stats(client))["documents"]["documents"] == 2
+
+
+async def test_documents_are_removed_from_the_callers_tenant_only() -> None:
+    async with served() as (client, runtime):
+        ours = await key(runtime, "admin", tenant="acme")
+        theirs = await key(runtime, "admin", tenant="bolt")
+        user = await key(runtime, "user", user="ada", tenant="acme")
+        await put(client, {"id": "d1", "text": "A text."}, headers=ours)
+        ids = {"ids": ["d1"]}
+        refused(await client.post("/documents/delete", json=ids, headers=user), 403)
+        other = await client.post("/documents/delete", json=ids, headers=theirs)
+        assert answered(other) == {"deleted": 0}
+        own = await client.post("/documents/delete", json=ids, headers=ours)
+        assert answered(own) == {"deleted": 1}

@@ -36,6 +36,15 @@ TABLE = {
     ("DELETE", "/documents/{document_id}"): (401, 403, 403, 403, 200, 404),
     ("DELETE", "/documents"): (401, 403, 403, 403, 200, 200),
     ("POST", "/documents"): (401, 403, 403, 403, 200, 200),
+    ("POST", "/documents/delete"): (401, 403, 403, 403, 200, 200),
+    ("POST", "/documents/table"): (401, 403, 403, 403, 422, 422),  # no file
+    ("POST", "/documents/file"): (401, 403, 403, 403, 422, 422),
+    ("GET", "/jobs"): (401, 403, 403, 403, 200, 200),
+    ("GET", "/jobs/{job_id}"): (401, 403, 403, 403, 200, 404),
+    ("GET", "/webhooks/inbox"): (401, 403, 403, 403, 200, 200),
+    ("POST", "/webhooks/inbox/{id}/replay"): (401, 403, 403, 403, 404, 404),
+    ("POST", "/webhooks/{provider}"): (503,) * 6,  # no source is configured, whoever calls
+    ("POST", "/webhooks/{provider}/{token}"): (503,) * 6,
     ("GET", "/stats"): (401, 403, 403, 403, 200, 200),
     ("GET", "/health/live"): (200, 200, 200, 200, 200, 200),
     ("GET", "/health/ready"): (200, 200, 200, 200, 200, 200),
@@ -44,20 +53,27 @@ TABLE = {
 BODIES: dict[str, Json] = {
     "/chat": {"message": "hello", "session_id": "s1"},
     "/documents": {"documents": [{"id": "d2", "text": "Another text."}]},
+    "/documents/delete": {"ids": ["d2"]},
 }
 ABOUT_A_USER = ("/chat", "/sessions", "/memories", "/messages")
 
 
 async def set_up(client: httpx.AsyncClient, user: dict[str, str], admin: dict[str, str]) -> Json:
-    """Make what every route needs: a closed session, its memory, a reply, a document."""
+    """Make what every route needs: a closed session, its memory, a reply, a document, a job."""
     said = await chat(client, "I moved to Porto.", session_id="s1", headers=user)
     await close(client, "s1", headers=user)
     await put(client, {"id": "d1", "text": "A text.", "source": "handbook"}, headers=admin)
+    synced = {"kind": "sync_documents"}
+    (job, *_) = (await read(client, "/jobs", params=synced, headers=admin))["jobs"]
     return {
         "session_id": "s1",
         "memory_id": "s1",
         "message_id": said["message_id"],
         "document_id": "d1",
+        "job_id": job["id"],
+        "id": 1,
+        "provider": "hubspot",
+        "token": "t",
     }
 
 

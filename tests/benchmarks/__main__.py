@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import chat, report, search
+from tests.benchmarks import chat, ingest, report, search
 
 
 def main() -> None:
@@ -15,6 +15,7 @@ def main() -> None:
     figures = {
         **chat.measure(machine, quick=arguments.quick),
         **search.measure(machine, quick=arguments.quick),
+        **ingest.measure(machine, quick=arguments.quick),
     }
     report.finish(machine, {"benchmark": "all", **figures})
 

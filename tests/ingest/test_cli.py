@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from ingest.arguments import reconcile_parser
 from ingest.cli import main
 from tests.wire.serving import serving
 
@@ -30,7 +31,13 @@ class FakeService:
         self.documents: dict[str, dict[str, Any]] = {}
         self.batches: list[int] = []
         self.authorizations: list[str | None] = []
-        self.app = Starlette(routes=[Route("/documents", self.post, methods=["POST"])])
+        self.app = Starlette(
+            routes=[
+                Route("/documents", self.post, methods=["POST"]),
+                Route("/documents", self.list, methods=["GET"]),
+                Route("/documents/delete", self.delete, methods=["POST"]),
+            ]
+        )
 
     async def post(self, request: Request) -> Response:
         self.authorizations.append(request.headers.get("authorization"))
@@ -43,6 +50,21 @@ class FakeService:
         ids = [sent["id"] for sent in documents]
         stored = len(documents) - unchanged
         return JSONResponse({"stored": stored, "unchanged": unchanged, "ids": ids})
+
+    async def list(self, request: Request) -> Response:
+        asked = request.query_params
+        held = sorted(id for id, it in self.documents.items() if it["source"] == asked["source"])
+        page = [id for id in held if id > asked.get("after", "")][: int(asked["limit"])]
+        return JSONResponse({"documents": [{"id": id} for id in page], "next_after": None})
+
+    async def delete(self, request: Request) -> Response:
+        ids = (await request.json())["ids"]
+        return JSONResponse(
+            {"deleted": sum(self.documents.pop(id, None) is not None for id in ids)}
+        )
+
+    def texts(self) -> set[str]:
+        return {it["text"] for it in self.documents.values() if it["doc_type"] != "table_summary"}
 
 
 def refusal(status: int, code: str, message: str, **headers: str) -> Callable[[], Response]:
@@ -72,9 +94,13 @@ def test_a_file_is_stored_through_a_server_and_a_second_run_changes_nothing(
     assert "customers.csv: 100%" in first.err
     (second,) = json.loads(capsys.readouterr().out)["files"]
     assert (second["ok"], second["stored"], second["unchanged"]) == (True, 0, 150)
-    assert service.batches == [100, 50, 100, 50]
-    assert service.authorizations == ["Bearer k-1", "Bearer k-1", None, None]
-    acme = next(iter(service.documents.values()))
+    assert sorted(service.batches[:2]) == sorted(service.batches[3:5]) == [50, 100]
+    assert service.batches[2] == service.batches[5] == 1
+    assert service.authorizations == ["Bearer k-1"] * 3 + [None] * 3
+    assert service.documents[second["summary_id"]]["text"].startswith(
+        "Table customers.csv has 150 customers."
+    )
+    acme = next(it for it in service.documents.values() if "Acme" in it["text"][:20])
     assert {name: value for name, value in acme.items() if name != "id"} == {
         "text": "Company Acme Corp operates in the Manufacturing industry. The account contract"
         " value is $120,000 with a renewal date of 2026-10-15. The assigned account manager is"
@@ -98,7 +124,7 @@ def test_the_key_may_come_from_the_environment(
     service = FakeService()
     with serving(service.app) as root:
         assert main([csv_file(tmp_path, HEADER, ACME), "--to", root]) == 0
-    assert service.authorizations == ["Bearer k-2"]
+    assert service.authorizations == ["Bearer k-2"] * 2
 
 
 def test_a_busy_server_is_asked_again_after_the_time_it_names(
@@ -112,8 +138,8 @@ def test_a_busy_server_is_asked_again_after_the_time_it_names(
     )
     with serving(service.app) as root:
         assert main([csv_file(tmp_path, HEADER, ACME), "--to", root]) == 0
-    assert "1 documents (1 stored, 0 unchanged)" in capsys.readouterr().out
-    assert len(service.authorizations) == 4
+    assert "1 document (1 stored, 0 unchanged)" in capsys.readouterr().out
+    assert len(service.authorizations) == 5
 
 
 @pytest.mark.parametrize(
@@ -193,8 +219,9 @@ def test_a_server_that_is_not_there_is_told(
 ) -> None:
     with serving(FakeService().app) as root:
         pass
-    assert main([csv_file(tmp_path, HEADER, ACME), "--to", root]) == 1
-    assert f"FAILED: {root}/documents can't be reached (ConnectError)" in capsys.readouterr().out
+    assert main([csv_file(tmp_path, HEADER, ACME), "--to", root, "--api-key", "clé"]) == 1
+    printed = capsys.readouterr().out
+    assert f"FAILED: {root}/documents can't be reached (ConnectError)\n" in printed
 
 
 def test_a_dry_run_shows_texts_and_writes_nothing(
@@ -208,8 +235,8 @@ def test_a_dry_run_shows_texts_and_writes_nothing(
     printed = capsys.readouterr().out
     assert service.batches == []
     assert "7 documents (dry run, nothing written)" in printed
-    assert "kind customer, source 'crm', utf-8, comma-separated" in printed
-    assert "1 rows repeat an earlier one and were collapsed" in printed
+    assert "kind customer, source 'crm', utf-8, comma-separated, header in line 1" in printed
+    assert "1 row repeats an earlier one and became no document" in printed
     assert "  line 10: 1 cell, the header has 5" in printed
     assert "and 2 more" in printed
     assert printed.count("  > Company ") == 5
@@ -231,13 +258,126 @@ def test_options_reach_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "there is no column 'id'" in capsys.readouterr().out
 
 
+def test_more_options_reach_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = csv_file(tmp_path, "Acme,03/04/2026,100", "Globex,05/06/2026,200", name="deals.csv")
+    kinds = csv_file(
+        tmp_path,
+        "[sale]",
+        'sentences = ["{to} bought for {amount} on {day}"]',
+        "[sale.parts]",
+        'to = { headers = ["column_1"] }',
+        'day = { headers = ["column_2"], holds = "date" }',
+        'amount = { headers = ["column_3"], holds = "money" }',
+        name="kinds.toml",
+    )
+    options = ["--header", "none", "--kinds", kinds, "--kind", "sale", "--currency", "EUR"]
+    assert main([path, *options, "--monthfirst", "--dry-run", "--json"]) == 0
+    (file,) = json.loads(capsys.readouterr().out)["files"]
+    assert file["samples"] == [
+        "Acme bought for €100 on 2026-03-04.",
+        "Globex bought for €200 on 2026-05-06.",
+    ]
+    assert (file["header_row"], file["summary_id"]) == (None, None)
+    assert main([path, *options, "--dayfirst", "--dry-run"]) == 0
+    assert "Acme bought for €100 on 2026-04-03." in capsys.readouterr().out
+
+
+def test_replace_takes_away_what_the_file_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = FakeService()
+    rows = [f"Company {n},Retail,,," for n in range(600)]
+    with serving(service.app) as root:
+        assert main([csv_file(tmp_path, HEADER, *rows), "--to", root, "--no-summary"]) == 0
+        path = csv_file(tmp_path, HEADER, *rows[:2])
+        assert main([path, "--to", root, "--mode", "replace", "--no-summary"]) == 0
+        assert "2 documents (0 stored, 2 unchanged, 598 removed)" in capsys.readouterr().out
+        assert len(service.documents) == 2
+        empty = csv_file(tmp_path, HEADER)
+        assert main([empty, "--to", root, "--mode", "replace"]) == 1
+    assert "delete the source if that is meant" in capsys.readouterr().out
+    assert len(service.documents) == 2
+
+
+def test_a_text_replaces_its_own_passages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = FakeService()
+    long = [f"## Part {n}\n\n{'Words of this part. ' * 40}\n" for n in range(5)]
+    with serving(service.app) as root:
+        assert main([csv_file(tmp_path, *long, name="book.md"), "--to", root]) == 0
+        assert len(service.documents) >= 5
+        assert main([csv_file(tmp_path, *long[:1], name="book.md"), "--to", root]) == 0
+    assert "removed" in capsys.readouterr().out
+    assert all("Part 0" in text for text in service.texts())
+
+
+def test_a_spreadsheets_txt_is_a_table_and_a_letter_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = csv_file(tmp_path, "Name\tCity", "Acme\tRome", name="accounts.txt")
+    letter = csv_file(tmp_path, "Dear all,", "", "see\tyou.", name="letter.txt")
+    assert main([table, letter, "--dry-run", "--json"]) == 0
+    accounts, letters = json.loads(capsys.readouterr().out)["files"]
+    assert accounts["samples"] == ["Name: Acme. City: Rome."]
+    assert "kind" not in letters
+    assert "Dear all" in letters["samples"][0]
+
+
+@pytest.mark.parametrize(
+    ("since", "at"),
+    [
+        ("2026-11-30", "2026-11-30T00:00:00+00:00"),
+        ("2026-11-30T08:00", "2026-11-30T08:00:00+00:00"),
+        ("2026-11-30T08:00:00+02:00", "2026-11-30T08:00:00+02:00"),
+    ],
+)
+def test_the_time_of_a_reconciliation_is_read(since: str, at: str) -> None:
+    arguments = ["--provider", "hubspot", "--since", since]
+    assert reconcile_parser().parse_args(arguments).since.isoformat() == at
+
+
+@pytest.mark.parametrize(("since", "hours"), [("24h", 24), ("7d", 168)])
+def test_the_time_of_a_reconciliation_may_be_a_span(since: str, hours: int) -> None:
+    at = reconcile_parser().parse_args(["--provider", "pipedrive", "--since", since]).since
+    ago = datetime.now(UTC) - at
+    assert timedelta(hours=hours) <= ago < timedelta(hours=hours, minutes=5)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--provider", "hubspot"],
+        ["--provider", "excel", "--since", "7d"],
+        ["--provider", "hubspot", "--since", "yesterday"],
+        ["--provider", "hubspot", "--since", "999999d"],
+    ],
+)
+def test_wrong_usage_of_reconcile_exits_with_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["reconcile", *arguments])
+    assert left.value.code == 2
+    assert "usage: python -m ingest reconcile" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         [],
         ["a.csv", "--kind", "poem"],
+        ["a.csv", "--kinds", "gone.toml"],
+        ["a.csv", "--header", "0"],
+        ["a.csv", "--dayfirst", "--monthfirst"],
+        ["a.csv", "--mode", "merge"],
+        ["a/x.csv", "b/x.csv", "--mode", "replace"],
+        ["a.md", "b.md", "--source", "handbook"],
         ["a.csv", "--to", "localhost:8000"],
         ["a.csv", "--to", "ftp://localhost"],
+        ["a.csv", "--source", "two\nlines"],
+        ["a.csv", "--source", " "],
+        ["a.csv", "--source", "é" * 300],
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,10 +31,14 @@ def customers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def write(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
 async def stored(**chosen: Any) -> list[str]:
     async with served(**chosen) as (client, _):
         listed = (await client.get("/documents")).json()["documents"]
-    return sorted(document["text"] for document in listed)
+    return sorted(it["text"] for it in listed if it["doc_type"] != "table_summary")
 
 
 def test_a_second_run_changes_nothing(customers: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,6 +66,47 @@ async def test_a_file_goes_through_a_running_service_and_is_found(customers: Pat
     assert body["sources"][0]["text"] == ACME
     assert body["sources"][0]["metadata"]["contract_value"] == 120000
     assert "2026-10-15" in body["reply"]
+
+
+async def test_questions_about_the_whole_are_answered_by_its_summary(customers: Path) -> None:
+    lines = [f"Company {n},Mining,{1000 + n},2027-01-01,Bob Stone\n" for n in range(40)]
+    write(customers, CUSTOMERS + "".join(lines))
+    async with listening(embedding_model="local") as (client, _):
+        assert await asyncio.to_thread(main, [str(customers), "--to", str(client.base_url)]) == 0
+        for question, told in (
+            ("Which industries are there?", "counted by Industry: Mining (40), Energy (1)"),
+            ("What is the total contract value?", "the total Contract value is $160,780."),
+            ("How many customers renew in 2027?", "2027 (40), 2026 (1)"),
+            ("How many customers are there?", "there are 42 customers in all"),
+        ):
+            body = (await client.post("/chat", json={"message": question})).json()
+            assert told in body["sources"][0]["text"]
+
+
+async def test_what_left_the_file_leaves_the_service_by_either_way(
+    customers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shorter = "".join(CUSTOMERS.splitlines(keepends=True)[:2])
+    async with listening() as (client, _):
+        for way in ([], ["--to", str(client.base_url)]):
+            write(customers, CUSTOMERS)
+            arguments = [str(customers), "--mode", "replace", *way]
+            assert await asyncio.to_thread(main, arguments) == 0
+            write(customers, shorter)
+            assert await asyncio.to_thread(main, arguments) == 0
+            assert "1 document (0 stored, 1 unchanged, 1 removed)" in capsys.readouterr().out
+        listed = (await client.get("/documents")).json()["documents"]
+    assert sorted(it["doc_type"] for it in listed) == ["customer", "table_summary"]
+    assert await stored(database_url=f"sqlite:///{customers.parent / 'data' / 'service.db'}") == [
+        ACME
+    ]
+
+
+def test_a_reconciliation_without_access_to_the_crm_is_told(
+    customers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reconcile", "--provider", "hubspot", "--since", "24h"]) == 1
+    assert "FAILED: no access to hubspot is configured" in capsys.readouterr().out
 
 
 def test_a_wrong_setting_or_tenant_is_said_and_fails(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.document import Document
-from ingest.errors import UnknownColumn, UnknownKind
+from ingest.errors import UnknownColumn, UnknownKind, UnreadableTable
 from ingest.load import Load, documents_from_file
 
 HEADER = "Customer Id,Company,Industry,Email"
@@ -116,9 +116,9 @@ def test_a_declared_key_may_repeat_or_be_blank_without_a_row_being_lost(tmp_path
     assert len(before) == 4
     assert load.report().duplicates == 1
     assert load.report().warnings == (
-        "1 rows have no Account Ref; they are identified by their content",
-        "1 values of Account Ref stand in several different rows;"
-        " each row is a document of its own",
+        "rows without Account Ref, which are known by their content: 1",
+        "values of Account Ref that stand in several different rows, each of which is a document"
+        " of its own: 1",
     )
     turned = file_of(tmp_path, "Account Ref,Note", *reversed(lines))
     again = documents(documents_from_file(turned, key="Account Ref"))
@@ -128,17 +128,85 @@ def test_a_declared_key_may_repeat_or_be_blank_without_a_row_being_lost(tmp_path
 def test_a_row_without_values_becomes_no_document(tmp_path: Path) -> None:
     load = documents_from_file(file_of(tmp_path, "A,B", "NULL,NULL", "1,2"))
     assert [document.text for document in documents(load)] == ["A: 1. B: 2."]
-    assert load.report().warnings == ("1 rows hold no values and became no documents",)
+    assert load.report().warnings == ("rows without values, which became no documents: 1",)
 
 
 def test_an_unknown_key_or_kind_is_refused_before_the_first_document(tmp_path: Path) -> None:
     path = file_of(tmp_path, HEADER, *ROWS)
     with pytest.raises(UnknownColumn, match="no column 'Nr'; the columns are: Customer Id, Comp"):
         documents_from_file(path, key="Nr")
-    with pytest.raises(UnknownKind, match="no kind 'deal'"):
-        documents_from_file(path, kind="deal")
+    with pytest.raises(UnknownKind, match="no kind 'poem'"):
+        documents_from_file(path, kind="poem")
+
+
+def test_a_deal_is_known_by_its_own_id_not_by_its_companys(tmp_path: Path) -> None:
+    header = "Company ID,Deal ID,Deal Name,Deal Stage"
+    first = documents_from_file(file_of(tmp_path, header, "c1,d1,A,Won", "c2,d2,B,Won"))
+    second = documents_from_file(file_of(tmp_path, header, "c1,d1,A,Won", "c1,d3,C,Lost"))
+    assert (first.report().key, second.report().key) == ("Deal ID", "Deal ID")
+    assert documents(first)[0].id == documents(second)[0].id
+
+
+@pytest.mark.parametrize("spelled", ["120", "120.0", "120.00"])
+def test_a_workbooks_spelling_of_a_whole_number_is_the_same_id(
+    tmp_path: Path, spelled: str
+) -> None:
+    (plain,) = documents(documents_from_file(file_of(tmp_path, "Id,Name", "120,Acme")))
+    (other,) = documents(documents_from_file(file_of(tmp_path, "Id,Name", f"{spelled},Acme")))
+    assert other.id == plain.id
+
+
+def test_a_batch_of_long_texts_is_smaller(tmp_path: Path) -> None:
+    rows = [f'{n},"{"word " * 80_000}"' for n in range(5)]
+    load = documents_from_file(file_of(tmp_path, "Id,Notes", *rows))
+    assert [len(batch) for batch in load.batches()] == [2, 2, 1]
+
+
+def test_options_reach_the_table(tmp_path: Path) -> None:
+    path = file_of(tmp_path, "Acme,03/04/2026,1200.50", "Globex,05/06/2026,7.00")
+    load = documents_from_file(
+        path, header="none", dayfirst=True, currency="EUR", kind="generic", with_summary=False
+    )
+    assert documents(load)[0].text.startswith("Column 1: Acme. Column 2: 2026-04-03. Column 3: ")
+    assert (load.report().header_row, load.summary(), load.report().summary_id) == (None,) * 3
+    titled = file_of(tmp_path, "List of 2026", "", "Name,City", "Acme,Rome")
+    assert documents_from_file(titled, header=3).report().header_row == 3
+    with pytest.raises(UnreadableTable):
+        documents_from_file(titled, strict=True)
+    with pytest.raises(UnreadableTable, match="'doubloons' is no currency"):
+        documents_from_file(path, currency="doubloons")
 
 
 def test_a_given_kind_wins_over_the_headers(tmp_path: Path) -> None:
     load = documents_from_file(file_of(tmp_path, "Name,City", "Acme,Austin"), kind="customer")
     assert [document.text for document in documents(load)] == ["The company is Acme. City: Austin."]
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "said", "is_told"),
+    [
+        ("Contract Value", "120000", "is $120,000.", True),
+        ("Contract Value (EUR)", "120000", "is €120,000.", False),
+        ("Contract Value", "£120000", "is £120,000.", False),
+        ("Contract Value", '"120.000,50"', "is 120,000.50.", False),
+        ("Contract Value", "", "The company is A.", False),
+    ],
+)
+def test_a_currency_that_only_the_kind_says_is_told(
+    tmp_path: Path, header: str, value: str, said: str, is_told: bool
+) -> None:
+    load = documents_from_file(
+        file_of(tmp_path, f"Company,{header}", f"A,{value}"), kind="customer"
+    )
+    assert said in documents(load)[0].text
+    assert any("USD is assumed" in warning for warning in load.report().warnings) == is_told
+
+
+def test_a_kinds_currency_is_not_assumed_beside_amounts_that_name_one(tmp_path: Path) -> None:
+    path = file_of(tmp_path, "Company,Contract Value", "A,€5", "B,6")
+    load = documents_from_file(path, kind="customer")
+    assert [document.text for document in documents(load)] == [
+        "The company is A. The account contract value is €5.",
+        "The company is B. The account contract value is 6.",
+    ]
+    assert load.report().warnings == ()

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import UnknownKind
+from ingest.kinds import KINDS, template_of
 from ingest.narrate import (
     MAX_METADATA_BYTES,
     MAX_METADATA_CELL_CHARS,
+    Narrator,
     choose_kind,
     metadata,
     narrate,
@@ -112,7 +114,7 @@ def test_a_contract_value_is_dollars_unless_it_says_otherwise(cell: str, said: s
         ({"Contract Value": "120000", "Currency": "EUR"}, "€120,000"),
         ({"Contract Value": "120000", "Currency": "TRY"}, "120,000 TRY"),
         ({"Contract Value": "120000", "Currency": "pesos"}, "120,000"),
-        ({"Contract Value": "120000", "Currency": ""}, "$120,000"),
+        ({"Contract Value": "120000", "Currency": ""}, "120,000"),
         ({"Contract Value (GBP)": "120000"}, "£120,000"),
     ],
 )
@@ -171,6 +173,79 @@ def test_a_customer_keeps_its_other_columns() -> None:
     assert text == f"{ACME_TEXT} City: Austin. Employees: 2,822."
 
 
+def test_a_deal_of_each_crm_is_told() -> None:
+    salesforce = {
+        "Name": "Acme renewal",
+        "AccountName": "Acme",
+        "StageName": "Negotiation",
+        "Amount": "120000",
+        "CloseDate": "2026-12-01",
+        "Description": "Two years",
+    }
+    assert narrate(salesforce, "deal") == (
+        "Deal Acme renewal with Acme is in stage Negotiation. The deal amount is 120,000 with a"
+        " close date of 2026-12-01. Description: Two years."
+    )
+    hubspot = {"dealname": "Pilot", "dealstage": "closedwon", "closedate": "2026-12-01"}
+    assert narrate(hubspot, "deal") == (
+        "Deal Pilot is in stage closedwon. The deal has a close date of 2026-12-01."
+    )
+    pipedrive = {"title": "Pilot", "value": "8400.5", "currency": "EUR", "status": "won"}
+    assert narrate(pipedrive, "deal") == (
+        "The deal is Pilot. The deal amount is €8,400.50. The deal status is won. Currency: EUR."
+    )
+    assert metadata(pipedrive, "deal") == {
+        "deal": "Pilot",
+        "amount": 8400.5,
+        "currency": "EUR",
+        "deal_status": "won",
+    }
+
+
+def test_people_products_and_tickets_are_told() -> None:
+    person = {"firstname": "Jo", "lastname": "Doe", "jobtitle": "CTO", "company": "Acme"}
+    assert narrate(person, "contact") == "Contact Jo Doe works at Acme as CTO."
+    assert narrate({"Name": "Jo Doe", "Phone": "012"}, "contact") == (
+        "The contact is Jo Doe. The contact can be reached by phone at 012."
+    )
+    ticket = {"CaseNumber": "0012", "Subject": "Login fails", "Priority": "High", "Status": "New"}
+    assert narrate(ticket, "ticket") == (
+        "Ticket 0012: Login fails. The ticket has priority High and status New."
+    )
+    product = {"Product Name": "Widget", "Price": "$19.90", "SKU": "W-1", "Stock": "5"}
+    assert narrate(product, "product") == (
+        "The product is Widget. The price is $19.90. The SKU is W-1. Stock: 5."
+    )
+
+
+def test_what_no_sentence_says_is_told_all_the_same() -> None:
+    record = {"First Name": "", "Last Name": "Doe", "Job Title": "CTO", "Contact": "J. Doe"}
+    assert narrate(record, "contact") == ("Contact J. Doe works as CTO. Last Name: Doe.")
+
+
+def test_a_long_text_is_told_whole_as_the_last_paragraph() -> None:
+    body = "We met.\r\n\r\n\r\n" + "It  was good. " * 30
+    record = {"Title": "Kickoff", "Notes": body, "Date": "2026-12-01", "Room": "4"}
+    told = " ".join(["It was good."] * 30)
+    assert narrate(record, "meeting_note") == (
+        f"Meeting Kickoff took place on 2026-12-01. Room: 4.\n\nNotes: We met.\n\n{told}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"Deal Name": "A", "Amount": "1200"}, "€1,200"),
+        ({"Deal Name": "A", "Amount": "1200", "Currency": "GBP"}, "£1,200"),
+        ({"Deal Name": "A", "Amount (CHF)": "1200"}, "1,200 CHF"),
+        ({"Deal Name": "A", "Amount": "$1200"}, "$1,200"),
+    ],
+)
+def test_a_given_currency_is_for_amounts_that_name_none(record: dict[str, str], said: str) -> None:
+    narrator = Narrator(template_of("deal"), tuple(record), currency="EUR")
+    assert f"The deal amount is {said}." in narrator.tell(record)[0]
+
+
 def test_a_value_with_its_own_full_stop_gets_no_second_one() -> None:
     record = {"Company": "Acme Inc.", "Industry": "Automotive Industry", "Manager": "J. Smith Jr."}
     assert narrate(record, "customer") == (
@@ -185,8 +260,29 @@ def test_a_value_with_its_own_full_stop_gets_no_second_one() -> None:
         (["Account Name", "Renewal Date", "Phone"], "customer"),
         (["Name", "Annual Value", "Account Manager"], "customer"),
         (["Name", "Industry"], "generic"),
-        (["First Name", "Last Name", "Company", "Email"], "generic"),
+        (["First Name", "Last Name", "Company", "Email"], "contact"),
+        (["firstname", "lastname", "jobtitle"], "contact"),
+        (["Contact Name", "Job Title"], "contact"),
+        (["dealname", "dealstage", "amount", "closedate"], "deal"),
+        (["AccountName", "Name", "StageName", "CloseDate", "Amount"], "deal"),
+        (["Deal - Title", "Deal - Value", "Deal - Status"], "deal"),
+        (["opportunity_id", "account", "deal_stage", "close_date", "close_value"], "deal"),
+        (["CaseNumber", "Subject", "Status", "Priority"], "ticket"),
+        (["Summary", "Issue key", "Labels"], "ticket"),
+        (["Ticket name", "Ticket status"], "ticket"),
+        (["Product Name", "SKU", "Price"], "product"),
+        (["Handle", "Title", "Vendor", "Type", "Variant SKU", "Variant Price"], "product"),
+        (["Title", "Date", "Attendees", "Notes"], "meeting_note"),
+        (["Meeting", "Date", "Participants"], "meeting_note"),
+        # Near to one of them, but no such thing.
         (["name", "alpha-2", "region"], "generic"),
+        (["Name", "Email", "Phone", "Website"], "generic"),
+        (["Project", "Stage", "Owner", "Amount"], "generic"),
+        (["Order ID", "Order Date", "Customer Name", "Product Name", "Category"], "generic"),
+        (["Name", "Notes"], "generic"),
+        (["title", "value", "status"], "generic"),
+        (["Description", "status"], "generic"),
+        (["product_category_name", "product_category_name_english"], "generic"),
         ([], "generic"),
     ],
 )
@@ -195,8 +291,9 @@ def test_the_headers_choose_the_kind(columns: list[str], kind: str) -> None:
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UnknownKind, match="'deal'; the kinds are: customer, generic"):
-        narrate(ACME, "deal")
+    kinds = "customer, contact, deal, product, ticket, meeting_note, generic"
+    with pytest.raises(UnknownKind, match=f"'poem'; the kinds are: {kinds}"):
+        narrate(ACME, "poem")
 
 
 def test_metadata_has_numbers_dates_and_texts_under_names_of_their_own() -> None:
@@ -234,7 +331,12 @@ def test_metadata_stays_small_for_wide_tables_and_long_cells() -> None:
     assert len(kept) > 10
 
 
-_HEADERS = st.sampled_from([*ACME, "City", "Seats", "Customer Id", "first_seen", "Zip"])
+_HEADERS = st.sampled_from(
+    [
+        *[*ACME, "City", "Seats", "Customer Id", "first_seen", "Zip", "Last Name", "Deal Name"],
+        *["Stage", "Amount", "Close Date", "Subject", "Priority", "Notes", "Meeting", "Price"],
+    ]
+)
 _CELLS = st.one_of(
     st.sampled_from(["", " ", "NULL", "nan", "NaN", "#N/A", r"\N", "<NA>"]),
     st.from_regex(r"[A-Z][a-z]{0,6}(  ?[A-Za-z&]{1,6}){0,2}\n?", fullmatch=True),
@@ -246,7 +348,7 @@ _CELLS = st.one_of(
 
 
 @settings(deadline=None)
-@given(st.dictionaries(_HEADERS, _CELLS), st.sampled_from(["customer", "generic"]))
+@given(st.dictionaries(_HEADERS, _CELLS), st.sampled_from(list(KINDS)))
 def test_no_record_reads_like_a_machine_wrote_it(record: dict[str, str], kind: str) -> None:
     # Only amounts come as floats; ids and zip codes are kept as they stand.
     record = {k: v for k, v in record.items() if k not in ("Zip", "Customer Id") or "." not in v}

@@ -48,11 +48,16 @@ async def texts(runtime: Runtime) -> dict[str, str]:
     return {found: str(row.metadata["text"]) for found, row in rows.items()}
 
 
-async def finish_jobs(runtime: Runtime) -> None:
-    """Do what is left over as if its time had come."""
+async def try_jobs(runtime: Runtime) -> None:
+    """Try what is left over as if its time had come."""
     now = jobs.update().where(jobs.c.state != "done").values(state="due", due_at=after(-1.0))
     await runtime.database.write(lambda c: c.execute(now))
-    await runtime.worker.drain()
+    await asyncio.gather(runtime.worker.drain(), runtime.loader.drain())
+
+
+async def finish_jobs(runtime: Runtime) -> None:
+    """Do what is left over as if its time had come."""
+    await try_jobs(runtime)
     async with asyncio.timeout(10):  # the first pass of a worker of the service may be at one
         while await runtime.jobs.pending():
             await asyncio.sleep(0.01)

@@ -67,7 +67,7 @@ async def test_a_document_whose_job_another_is_at_is_stored_and_told_to_come_lat
         assert await documents.counts("default") == {"documents": 1, "pending": 1}
         await finish_jobs(runtime)
         with pytest.raises(UpstreamUnavailable):
-            await documents.delete("default", document_id="d1")
+            await documents.delete_ids("default", ["d1"])
         assert await documents.get("default", "d1") is None
         await finish_jobs(runtime)
         assert await texts(runtime) == {}
@@ -150,5 +150,5 @@ async def test_a_source_may_be_deleted_while_another_replica_puts_it(
         for each in reversed(batch):  # the order in which the server finds them
             await put(one, each)
         changed = [document(f"d{i}", f"New {n} {i}.") for i in range(60)]
-        await asyncio.gather(put(one, *changed), other.documents.delete("default", source="faq"))
+        await asyncio.gather(put(one, *changed), other.documents.delete_source("default", "faq"))
         await assert_index_is_what_the_database_holds(one)

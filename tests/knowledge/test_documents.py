@@ -85,10 +85,10 @@ async def test_deleting_takes_a_document_or_a_source_with_every_chunk() -> None:
     async with served() as (_, runtime):
         await put(runtime, document("d1", LONG), document("d2", LONG), document("d3", LONG, "book"))
         await runtime.documents.put("acme", [document("d1", "Theirs.")])
-        assert await runtime.documents.delete("default", document_id="d1") == 1
-        assert await runtime.documents.delete("default", document_id="d1") == 0
+        assert await runtime.documents.delete_ids("default", ["d1"]) == 1
+        assert await runtime.documents.delete_ids("default", ["d1"]) == 0
         assert {found.partition("#")[0] for found in await texts(runtime)} == {"d2", "d3"}
-        assert await runtime.documents.delete("default", source="faq") == 1
+        assert await runtime.documents.delete_source("default", "faq") == 1
         assert {found.partition("#")[0] for found in await texts(runtime)} == {"d3"}
         assert await runtime.documents.get("default", "d2") is None
         assert await runtime.documents.get("acme", "d1") is not None
@@ -178,7 +178,7 @@ async def test_a_delete_that_the_index_fails_is_done_later(pinecone: PineconeSer
         await put(runtime, document("d1", LONG))
         pinecone.faults = Faults(status=500)
         with pytest.raises(UpstreamError):
-            await runtime.documents.delete("default", document_id="d1")
+            await runtime.documents.delete_ids("default", ["d1"])
         assert await runtime.documents.get("default", "d1") is None
         pinecone.faults = Faults()
         await finish_jobs(runtime)
@@ -194,7 +194,7 @@ async def test_a_document_whose_storing_was_cut_off_leaves_nothing_when_it_is_de
             await put(runtime, document("d1", LONG))
         pinecone.faults = Faults()
         assert len(await texts(runtime)) > 5
-        await runtime.documents.delete("default", document_id="d1")
+        await runtime.documents.delete_ids("default", ["d1"])
         assert await texts(runtime) == {}
 
 
@@ -212,7 +212,7 @@ async def test_a_late_push_does_not_bring_back_a_deleted_document(
 ) -> None:
     async with in_pinecone(pinecone) as runtime:
         late = await late_put(runtime, pinecone, LONG)
-        await runtime.documents.delete("default", document_id="d1")
+        await runtime.documents.delete_ids("default", ["d1"])
         await late
         assert await texts(runtime) == {}
 
@@ -222,7 +222,7 @@ async def test_a_late_push_does_not_stay_over_a_document_that_went_and_came_agai
 ) -> None:
     async with in_pinecone(pinecone) as runtime:
         late = await late_put(runtime, pinecone, LONG)
-        await runtime.documents.delete("default", document_id="d1")
+        await runtime.documents.delete_ids("default", ["d1"])
         await put(runtime, document("d1", "We sell tea."))
         await late
         await assert_index_is_what_the_database_holds(runtime)
@@ -246,7 +246,7 @@ async def test_whatever_happens_at_once_the_index_ends_as_the_database(
             if text:
                 await put(runtime, document(id, text))
             else:
-                await runtime.documents.delete("default", document_id=id)
+                await runtime.documents.delete_ids("default", [id])
 
         ended = await asyncio.gather(*(do(*deed) for deed in deeds), return_exceptions=True)
         assert all(result is None or isinstance(result, Conflict) for result in ended)
@@ -263,7 +263,7 @@ async def test_a_repeated_reply_comes_with_what_is_still_there_of_its_sources() 
         await put(runtime, document("d1", "We sell tea."), document("d2", "We sell coffee."))
         first = await ask(client)
         again = await ask(client)
-        await runtime.documents.delete("default", document_id="d1")
+        await runtime.documents.delete_ids("default", ["d1"])
         later = await ask(client)
     assert {source["id"] for source in first["sources"]} == {"d1", "d2"}
     assert again["sources"] == first["sources"]

@@ -37,7 +37,7 @@ async def put_in_vain(runtime: Runtime, pinecone: PineconeServer, text: str, **m
 async def delete_in_vain(runtime: Runtime, pinecone: PineconeServer, source: str) -> None:
     pinecone.faults = Faults(status=500)
     with pytest.raises(UpstreamError):
-        await runtime.documents.delete("default", source=source)
+        await runtime.documents.delete_source("default", source)
     pinecone.faults = Faults()
 
 
@@ -122,7 +122,7 @@ async def test_what_a_dead_replica_wrote_late_does_not_bring_back_a_deleted_docu
 ) -> None:
     async with in_pinecone(pinecone) as runtime:
         late = await late_put(runtime, pinecone, LONG)
-        await runtime.documents.delete("default", document_id="d1")
+        await runtime.documents.delete_ids("default", ["d1"])
         await die(runtime, late)
         assert (await search(runtime, LONG)).passages == ()
         await finish_jobs(runtime)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.crm.base import Fetcher
-from app.wiring import pick_fetchers
+from app.picks import pick_fetchers
 from ingest.providers.base import Change, ObjectKey
 from tests.served import settings
 from tests.wire import crm_hubspot, crm_pipedrive, crm_salesforce

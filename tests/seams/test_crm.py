@@ -17,7 +17,8 @@ from app.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from app.wiring import pick_fetchers
+from app.picks import pick_fetchers
+from app.wiring import utc_now
 from ingest.providers.base import Change, ObjectKey
 from tests.seams.crm import Crm, opened_crm, served_crms
 from tests.served import settings
@@ -280,7 +281,7 @@ async def test_a_closed_fetcher_asks_no_more(crm: Crm) -> None:
 
 
 def test_without_credentials_there_is_no_access() -> None:
-    assert pick_fetchers(settings()) == {}
+    assert pick_fetchers(settings(), utc_now) == {}
 
 
 @pytest.mark.parametrize(
@@ -294,4 +295,4 @@ def test_without_credentials_there_is_no_access() -> None:
 )
 def test_access_that_can_not_work_is_told_at_start(chosen: dict[str, str], named: str) -> None:
     with pytest.raises(Misconfigured, match=named):
-        pick_fetchers(settings(**chosen))
+        pick_fetchers(settings(**chosen), utc_now)

@@ -96,6 +96,11 @@ def test_a_record_is_flat_in_the_end() -> None:
     )
 
 
+def test_a_time_in_seconds_is_told_as_a_time_and_a_number_as_a_number() -> None:
+    said = change("generic", {"id": 1, "created": 1795996800, "population": 1795996800})
+    assert said.fields == {"id": "1", "created": "2026-11-30", "population": "1795996800"}
+
+
 def test_a_form_is_a_record_of_texts() -> None:
     form = urlencode(
         [

@@ -196,7 +196,7 @@ def test_a_merge_removes_the_losers(ids: dict[str, Any], winner: str, losers: se
     first, *others = merged.changes
     assert first == Change(company(winner), "create", NOW, is_thin=True)
     assert {one.object.id for one in others} == losers
-    assert {one.action for one in others} == {"delete"}
+    assert {one.action for one in others} == {"erase"}
 
 
 def test_the_key_is_the_same_for_each_attempt_and_another_for_each_event() -> None:
@@ -249,6 +249,12 @@ def test_dates_come_in_milliseconds_and_industries_as_codes() -> None:
         "phone": ("1795996800000", "1795996800000"),
         "industry": ("COMPUTER_SOFTWARE", "Computer software"),
         "is_public": ("true", "Yes"),
+        "hs_lead_status": ("IN_PROGRESS", "In progress"),
+        "hs_note_body": (
+            "<p>20&nbsp;seats, <b>gold</b>.</p><p>In May.</p>",
+            "20 seats, gold. In May.",
+        ),
+        "description": ("a <b> c", "a <b> c"),
     }
     for name, (value, text) in properties.items():
         sent = event("company.propertyChange", propertyName=name, propertyValue=value)
@@ -294,6 +300,8 @@ def test_a_company_is_told_as_a_customer_with_its_manager() -> None:
     described = HUBSPOT.describe("company")
     assert (described.kind, described.headers["name"]) == ("customer", "Company")
     assert described.headers["annualrevenue"] == "Annual revenue"
+    assert described.headers["hs_email_optout"] == "Email optout"
+    assert "region" not in described.headers
     assert described.references["hubspot_owner_id"] == Reference("owner", "Account manager")
     assert described.references["associatedcompanyid"].type == "company"
     assert "hs_object_id" in described.hidden

@@ -138,6 +138,7 @@ def test_own_fields_and_parts_are_cells() -> None:
         "id": 42,
         "emails": [{"value": "a@b.example", "primary": True}, {"value": "c@d.example"}],
         "owner_id": {"id": 77, "name": "Alice"},
+        "note": "<div>20 seats.<br/>In <i>May</i>.</div>",
         "address": {"value": "1 Main St", "locality": "Springfield"},
         "prices": [{"id": 1, "price": 100, "currency": "USD"}],
         "custom_fields": {
@@ -153,6 +154,7 @@ def test_own_fields_and_parts_are_cells() -> None:
     assert change("pipedrive", event("change", data)).fields == {
         "emails": "a@b.example, c@d.example",
         "owner_id": "77",
+        "note": "20 seats. In May.",
         "address": "1 Main St",
         "prices": "100 USD",
         "custom_field_a": "Gold",
@@ -197,4 +199,5 @@ def test_a_deal_is_told_with_its_company_and_owner() -> None:
     assert described.headers[OWN] == "Custom field dcf558"
     assert "expected_close_date" not in described.headers
     assert PIPEDRIVE.describe("organization").headers["name"] == "Company"
+    assert PIPEDRIVE.describe("activity").kind == "generic"
     assert not PIPEDRIVE.describe("user").is_told

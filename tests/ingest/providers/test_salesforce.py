@@ -91,6 +91,7 @@ def test_a_notification_is_a_snapshot_of_the_actions_fields() -> None:
     record = sobject(
         f"<sf:Id>{ACCOUNT[:15]}</sf:Id><sf:Name>A &amp; B</sf:Name><sf:Phone xsi:nil='true'/>"
         "<sf:Active__c>true</sf:Active__c><sf:OwnerId>0055g00000AbCdE</sf:OwnerId>"
+        "<sf:AnnualRevenue>1.2E7</sf:AnnualRevenue><sf:Code__c>1E5</sf:Code__c>"
         "<sf:Tags>red</sf:Tags><sf:Tags>blue</sf:Tags>"
         "<sf:SystemModstamp>2026-11-30T00:00:00.000Z</sf:SystemModstamp>"
     )
@@ -106,6 +107,8 @@ def test_a_notification_is_a_snapshot_of_the_actions_fields() -> None:
                 "Phone": "",
                 "Active__c": "Yes",
                 "OwnerId": "0055g00000AbCdEAAV",
+                "AnnualRevenue": "12000000",
+                "Code__c": "1E5",
                 "Tags": "red, blue",
                 "SystemModstamp": "2026-11-30",
             },

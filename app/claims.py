@@ -1,0 +1,108 @@
+"""Who holds a job: taken under a lease, kept by a fence. Touches: the `jobs` table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from app.db import Connection, db_now
+from app.db.tables import after, jobs
+
+
+class LostClaim(Exception):
+    """Another worker has taken the job over, or it was cancelled: commit nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job that this worker holds until its lease runs out."""
+
+    id: int
+    tenant_id: str
+    kind: str
+    key: str
+    payload: Mapping[str, Any]
+    attempts: int
+    fence: int
+
+
+def take(
+    connection: Connection,
+    kinds: list[str],
+    lease_seconds: float,
+    in_order: list[str],
+    *,
+    tenant_id: str | None = None,
+    key: str | None = None,
+) -> Claim | None:
+    """Claim the longest-due job of some kinds, or one by its tenant and key, due or not.
+
+    in_order: kinds of which the jobs about one subject are done one after the other.
+    """
+    lapsed = sa.and_(jobs.c.state == "running", jobs.c.lease_until < db_now())
+    if key is None:
+        free = sa.or_(sa.and_(jobs.c.state == "due", jobs.c.due_at <= db_now()), lapsed)
+    else:
+        free = sa.and_(
+            jobs.c.tenant_id == tenant_id,
+            jobs.c.key == key,
+            sa.or_(jobs.c.state == "due", lapsed),
+        )
+    earlier = jobs.alias("earlier")
+    is_first = ~sa.exists().where(
+        earlier.c.tenant_id == jobs.c.tenant_id,
+        earlier.c.subject == jobs.c.subject,
+        earlier.c.kind == jobs.c.kind,
+        earlier.c.state != "done",
+        earlier.c.id < jobs.c.id,
+    )
+    if set(kinds) & set(in_order):
+        free = sa.and_(free, sa.or_(jobs.c.kind.not_in(in_order), is_first))
+    due = (
+        sa.select(jobs.c.id)
+        .where(jobs.c.kind.in_(kinds), free)
+        .order_by(jobs.c.due_at, jobs.c.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    taken = (
+        jobs.update()
+        .where(jobs.c.id.in_(sa.select(due.c.id)))
+        .values(
+            state="running",
+            fence=jobs.c.fence + 1,
+            attempts=jobs.c.attempts + 1,
+            lease_until=after(lease_seconds),
+        )
+        .returning(
+            jobs.c.id,
+            jobs.c.tenant_id,
+            jobs.c.kind,
+            jobs.c.key,
+            jobs.c.payload,
+            jobs.c.attempts,
+            jobs.c.fence,
+        )
+    )
+    row = connection.execute(taken).first()
+    return None if row is None else Claim(*row)
+
+
+def hold(connection: Connection, claim: Claim) -> Mapping[str, Any]:
+    """Keep a claim for the length of the transaction; returns the payload as it is now.
+
+    Raises `LostClaim`, which voids the transaction.
+    """
+    held = connection.execute(
+        sa.select(jobs.c.payload)
+        .where(jobs.c.id == claim.id, jobs.c.fence == claim.fence, jobs.c.state == "running")
+        .with_for_update()
+    ).first()
+    if held is None:
+        raise LostClaim
+    payload: Mapping[str, Any] = held.payload
+    return payload

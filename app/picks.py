@@ -1,0 +1,163 @@
+"""Settings to parts: which index, embedder, models, CRMs. Touches nothing until a part is opened.
+
+Adapters are imported only where they are picked, so that the server opens at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from app.crm.base import Fetcher
+from app.db import Database
+from app.errors import Misconfigured
+from app.index.base import Index
+from app.llm.base import ChatModel, Compares, Embedder
+from app.settings import Settings
+from ingest.errors import BadKinds
+from ingest.kinds import KINDS, Kinds, read_kinds
+
+log = logging.getLogger(__name__)
+
+GROQ_CHAT_MODEL = "openai/gpt-oss-120b"
+GROQ_SUMMARY_MODEL = "openai/gpt-oss-20b"
+
+
+def index_name(settings: Settings) -> str:
+    """Return what tells one index from another in a stamp."""
+    if not settings.pinecone_api_key.get_secret_value():
+        return "embedded"
+    return f"pinecone:{settings.pinecone_host or settings.pinecone_index}"
+
+
+def pick_index(settings: Settings, database: Database, embedder: Embedder) -> Index:
+    api_key = settings.pinecone_api_key.get_secret_value()
+    if not api_key:
+        from app.index.embedded import EmbeddedIndex
+
+        return EmbeddedIndex(database, dimension=embedder.dimension)
+    from app.index.pinecone import PineconeIndex
+
+    return PineconeIndex(
+        api_key=api_key,
+        index_name=settings.pinecone_index,
+        host=settings.pinecone_host,
+        dimension=embedder.dimension,
+        create=settings.pinecone_create_index,
+        cloud=settings.pinecone_cloud,
+        region=settings.pinecone_region,
+        timeout_seconds=settings.pinecone_timeout_seconds,
+        controller_host=settings.pinecone_controller_host,
+    )
+
+
+def pick_fetchers(settings: Settings, clock: Callable[[], datetime]) -> Mapping[str, Fetcher]:
+    """Return, by provider, access to the CRMs that credentials are set for."""
+    fetchers: list[Fetcher] = []
+    if token := settings.hubspot_access_token.get_secret_value():
+        from app.crm.hubspot import HubSpotFetcher
+
+        fetchers.append(
+            HubSpotFetcher(
+                token=token,
+                root=settings.hubspot_api_base,
+                timeout_seconds=settings.crm_timeout_seconds,
+            )
+        )
+    if token := settings.pipedrive_api_token.get_secret_value():
+        from app.crm.pipedrive import PipedriveFetcher
+
+        fetchers.append(
+            PipedriveFetcher(
+                token=token,
+                root=settings.pipedrive_api_base,
+                timeout_seconds=settings.crm_timeout_seconds,
+            )
+        )
+    app_of_salesforce = {
+        "SALESFORCE_INSTANCE_URL": settings.salesforce_instance_url,
+        "SALESFORCE_CLIENT_ID": settings.salesforce_client_id.get_secret_value(),
+        "SALESFORCE_CLIENT_SECRET": settings.salesforce_client_secret.get_secret_value(),
+    }
+    if all(app_of_salesforce.values()):
+        from app.crm.salesforce import SalesforceFetcher
+
+        instance_url, client_id, client_secret = app_of_salesforce.values()
+        fetchers.append(
+            SalesforceFetcher(
+                instance_url=instance_url,
+                client_id=client_id,
+                client_secret=client_secret,
+                timeout_seconds=settings.crm_timeout_seconds,
+                clock=clock,
+            )
+        )
+    elif any(app_of_salesforce.values()):
+        missing = ", ".join(name for name, value in app_of_salesforce.items() if not value)
+        raise Misconfigured(f"access to Salesforce needs {missing} too")
+    return {fetcher.provider: fetcher for fetcher in fetchers}
+
+
+def pick_kinds(settings: Settings) -> Kinds:
+    """Return the kinds of records, own ones too. Raises `Misconfigured` for a bad KINDS_FILE."""
+    if settings.kinds_file is None:
+        return KINDS
+    try:
+        return read_kinds(settings.kinds_file)
+    except BadKinds as error:
+        raise Misconfigured(f"KINDS_FILE={settings.kinds_file}: {error.message}") from error
+
+
+def pick_embedder(settings: Settings) -> Embedder:
+    from app.llm.embeddings import embedder_for
+
+    return embedder_for(
+        settings.embedding_model,
+        dimension=settings.embedding_dimension,
+        model_dir=settings.local_model_dir,
+        pinecone_api_key=settings.pinecone_api_key.get_secret_value() or None,
+        pinecone_host=settings.pinecone_controller_host or None,
+        deadline_seconds=settings.model_timeout_seconds,
+    )
+
+
+def pick_models(settings: Settings, embedder: Embedder) -> tuple[ChatModel, ChatModel]:
+    """Return the model that answers and the one that summarises."""
+    has_groq = bool(settings.groq_api_key.get_secret_value())
+    chat = settings.chat_model or (GROQ_CHAT_MODEL if has_groq else "")
+    follows = settings.chat_model if ":" in settings.chat_model else ""
+    summary = settings.summary_model or follows or (GROQ_SUMMARY_MODEL if has_groq else "")
+    return (
+        _model(settings, chat, embedder, "CHAT_MODEL"),
+        _model(settings, summary, embedder, "SUMMARY_MODEL"),
+    )
+
+
+def _model(settings: Settings, spec: str, embedder: Embedder, setting: str) -> ChatModel:
+    """`provider:model` for any provider; a bare id is Groq's; without a Groq key, offline."""
+    provider, _, model = spec.rpartition(":")
+    groq_key = settings.groq_api_key.get_secret_value()
+    if provider not in ("", "groq", "offline"):
+        from app.llm.chat import provider_chat
+
+        return provider_chat(spec, timeout_seconds=settings.model_timeout_seconds, setting=setting)
+    if groq_key and provider != "offline" and model != "offline":
+        from app.llm.groq import groq_chat
+
+        return groq_chat(
+            api_key=groq_key,
+            model=model,
+            base_url=settings.groq_api_base,
+            timeout_seconds=settings.model_timeout_seconds,
+            max_retries=settings.groq_max_retries,
+            setting=setting,
+        )
+    if provider == "groq":
+        raise Misconfigured(f"{setting}={spec} needs GROQ_API_KEY")
+    if model not in ("", "offline"):
+        log.warning("%s=%s needs GROQ_API_KEY: answering offline", setting, spec)
+    from app.llm.offline import offline_chat
+
+    compares = embedder.similarity if isinstance(embedder, Compares) else None
+    return offline_chat(similarity=compares)
