@@ -46,7 +46,8 @@ _MONEY_WORDS = frozenset(
 _MONEY_ENDINGS = frozenset(
     [
         *["value", "total", "subtotal", "balance", "sales", "charge", "charges", "payment"],
-        *["wert", "summe", "valor", "valeur"],
+        *["wert", "summe", "valor", "valeur", "gross", "net", "brutto", "netto", "debit", "credit"],
+        *["tax", "taxes", "shipping", "refund"],
     ]
 )
 # `Cost center`, `Revenue growth`, `Fee count`: numbers, but no amounts.

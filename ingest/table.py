@@ -30,7 +30,7 @@ from ingest.layout import (
 from ingest.layout import Skipped as Skipped
 from ingest.rows import Row, Rows, TextRows
 from ingest.survey import Column, ColumnSurvey, decide
-from ingest.values import ColumnType, currency_of
+from ingest.values import ColumnType, currency_mark
 from ingest.workbook import SheetRows, workbook_kind
 
 Record = dict[str, str]
@@ -112,7 +112,8 @@ def open_table(
     strict: refuse the file if any row would be left out.
     Raises UnreadableTable (with the line, where known) if the file can't be read to its end.
     """
-    if currency is not None and currency_of(currency) is None:
+    mark = None if currency is None else currency_mark(currency)
+    if currency is not None and mark is None:
         raise UnreadableTable(f"{currency!r} is no currency; say a code such as EUR, or a symbol")
     source, format_name, delimiter, warnings = _opened(path, encoding, delimiter, sheet)
     rows = iter(source)
@@ -135,7 +136,7 @@ def open_table(
         survey.named_columns(),
         delimiter=delimiter,
         dayfirst=dayfirst,
-        currency=currency,
+        currency=mark,
         pointed=source.pointed if isinstance(source, SheetRows) else frozenset(),
     )
     return Table(

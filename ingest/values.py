@@ -40,6 +40,11 @@ _CODES = {symbol: code for code, symbol in SYMBOLS.items()} | {
     **{"￥": "JPY", "₩": "KRW", "₺": "TRY", "₽": "RUB", "₪": "ILS", "₴": "UAH", "฿": "THB"},
     **{"US$": "USD", "R$": "BRL", "C$": "CAD", "A$": "AUD", "zł": "PLN", "Kč": "CZK"},
 }
+_CURRENCY_NAMES = {
+    **{"us dollar": "USD", "u.s. dollar": "USD", "euro": "EUR", "pound sterling": "GBP"},
+    **{"british pound": "GBP", "swiss franc": "CHF", "schweizer franken": "CHF"},
+    **{"canadian dollar": "CAD", "australian dollar": "AUD", "japanese yen": "JPY"},
+}
 # ISO 4217 without the codes that are English words, such as ALL and TOP.
 _CODE = (
     r"USD|EUR|GBP|JPY|INR|CHF|CAD|AUD|NZD|CNY|SEK|NOK|DKK|ISK|PLN|CZK|HUF|RON|BGN|BRL|MXN|CLP|COP"
@@ -63,7 +68,7 @@ _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ].*)?")
 _DAY = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ]00:00(?::00(?:\.0+)?)?(?:Z|\+00:00)?)?",
 )
-_CURRENCY_CODE = re.compile(r"[A-Z]{3}")
+_CURRENCY_CODE = re.compile(r"[A-Za-z]{3}")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _ANY_CURRENCY = re.compile(CURRENCY)
 # In brackets, or where the header begins or ends; `New EUR customers` are no amounts.
@@ -152,8 +157,14 @@ def currency_of_header(header: str) -> str | None:
 
 
 def currency_of(cell: str) -> str | None:
-    """Return the currency of a currency column's cell; any three capitals are a code."""
-    return currency_in(cell) or (cell if _CURRENCY_CODE.fullmatch(cell) else None)
+    """Return the currency of a currency column's cell, where any three letters are a code."""
+    named = currency_in(cell) or _CURRENCY_NAMES.get(cell.casefold())
+    return named or (cell.upper() if _CURRENCY_CODE.fullmatch(cell) else None)
+
+
+def currency_mark(given: str) -> str | None:
+    """Return what canonical amounts have of a given currency: its symbol, else its code."""
+    return given if given in _CODES else currency_of(given)
 
 
 def without_currency(header: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,6 +25,8 @@ from ingest.providers.base import Change, Event, ObjectKey, Provider
 KIND = "deliveries"
 FETCHED = "fetched"  # the type of what was asked for, and not sent
 RETRY_AFTER_SECONDS = 30.0
+OBJECTS_AT_ONCE = 500
+_UNIQUE = ["tenant_id", "provider", "dedupe_key", "part"]
 _NOBODY = ObjectKey("", "", "")
 
 
@@ -244,45 +247,73 @@ def _rows(
 def _insert(connection: Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Insert the rows that are new; returns them."""
     plain: dict[tuple[str, int], dict[str, Any]] = {}
-    by_content = []
+    by_content: list[dict[str, Any]] = []
     for row in rows:
         if row.pop("is_key_content"):
             by_content.append(row)
         else:
             plain.setdefault((row["dedupe_key"], row["part"]), row)
-    key = ["tenant_id", "provider", "dedupe_key", "part"]
-    new = insert_all_new(connection, deliveries, list(plain.values()), key=key)
-    stored = [plain[dedupe_key, part] for _, _, dedupe_key, part in new]
-    for row in by_content:
-        numbered = _after_newest(connection, row)
-        if numbered is not None and insert_new(connection, deliveries, numbered, key=key):
-            stored.append(numbered)
+    stored = _insert_distinct(connection, plain)
+    while by_content:  # once, unless an object comes twice
+        turn = {_object(row): row for row in reversed(by_content)}
+        by_content = [row for row in by_content if row is not turn[_object(row)]]
+        numbered = _after_newest(connection, turn)
+        stored += _insert_distinct(connection, numbered)
     return stored
 
 
-def _after_newest(connection: Connection, row: dict[str, Any]) -> dict[str, Any] | None:
-    """Give a row known by its content alone a key of its own; None if it repeats the newest one.
+def _insert_distinct(
+    connection: Connection, rows: Mapping[tuple[str, int], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Insert the rows that are new, by their key and part; returns them."""
+    new = insert_all_new(connection, deliveries, list(rows.values()), key=_UNIQUE)
+    return [rows[dedupe_key, part] for _, _, dedupe_key, part in new]
+
+
+def _after_newest(
+    connection: Connection, rows: Mapping[ObjectKey, dict[str, Any]]
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Give rows known by their content alone keys of their own, but not what repeats the newest.
 
     A record that goes back to what it was before sends the same content again, and is news.
     """
-    same = [deliveries.c[name] == row[name] for name in _OF_OBJECT]
-    newest = connection.execute(
-        sa.select(deliveries.c.id, deliveries.c.dedupe_key)
-        .where(*same)
-        .order_by(deliveries.c.id.desc())
-        .limit(1)
-    ).first()
-    if newest is not None and newest.dedupe_key.startswith(f"{row['dedupe_key']}@"):
-        return None
-    return {**row, "dedupe_key": f"{row['dedupe_key']}@{newest.id if newest else 0}"}
+    numbered = {}
+    newest = _newest(connection, rows)
+    for key, row in rows.items():
+        id, dedupe_key = newest.get(key, (0, ""))
+        if not dedupe_key.startswith(f"{row['dedupe_key']}@"):
+            own = f"{row['dedupe_key']}@{id}"
+            numbered[own, row["part"]] = {**row, "dedupe_key": own}
+    return numbered
 
 
-_OF_OBJECT = ("tenant_id", "provider", "account", "object_type", "object_id")
+def _newest(
+    connection: Connection, rows: Mapping[ObjectKey, Mapping[str, Any]]
+) -> dict[ObjectKey, tuple[int, str]]:
+    """Return id and dedupe key of the newest delivery about each object."""
+    found: dict[ObjectKey, tuple[int, str]] = {}
+    it = deliveries.c
+    for (account, type), keys in groupby(sorted(rows), lambda key: (key.account, key.type)):
+        some = next(iter(rows.values()))
+        ids = [key.id for key in keys]
+        here = (
+            it.tenant_id == some["tenant_id"],
+            it.provider == some["provider"],
+            it.account == account,
+            it.object_type == type,
+        )
+        for start in range(0, len(ids), OBJECTS_AT_ONCE):
+            about = it.object_id.in_(ids[start : start + OBJECTS_AT_ONCE])
+            last = sa.select(sa.func.max(it.id)).where(*here, about).group_by(it.object_id)
+            for row in connection.execute(
+                sa.select(it.object_id, it.id, it.dedupe_key).where(it.id.in_(last))
+            ):
+                found[ObjectKey(account, type, row.object_id)] = (row.id, row.dedupe_key)
+    return found
 
 
 def _add_parts(connection: Connection, row: Any, changes: Sequence[Change]) -> None:
     """Add the rows of an event that was skipped whole when it came."""
-    key = ["tenant_id", "provider", "dedupe_key", "part"]
     for part, change in enumerate(changes):
         new = {
             **{name: getattr(row, name) for name in ("tenant_id", "provider", "dedupe_key")},
@@ -292,7 +323,7 @@ def _add_parts(connection: Connection, row: Any, changes: Sequence[Change]) -> N
             "part": part,
             **_columns(change.object, row.account),
         }
-        insert_new(connection, deliveries, new, key=key)
+        insert_new(connection, deliveries, new, key=_UNIQUE)
 
 
 def _key(key: ObjectKey, account: str) -> ObjectKey:

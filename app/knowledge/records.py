@@ -242,14 +242,12 @@ class Records:
     def _note_failure(
         self, claim: Claim, where: Where, reason: str, connection: Connection
     ) -> None:
-        """Note why the object's deliveries are still pending; the last try puts them aside.
-
-        Unless there is another job that will see them: some may have come for that one alone.
-        """
+        """Note why the object's deliveries are still pending; the last try puts them aside."""
         now = self._clock()
         self._teller.lock(connection, where, now)  # so that of two last tries one is the last
-        is_last = claim.attempts >= self._attempts
         noted: dict[str, Any] = {"attempts": claim.attempts, "last_error": reason[:500]}
+        is_last = claim.attempts >= self._attempts
+        # Another job looks at them too, and some may have come for that one alone.
         if is_last and not is_other_undone(connection, claim, where.subject):
             noted |= {"state": "failed", "processed_at": now}
         pending = sa.and_(where.of(deliveries), deliveries.c.state == "pending")

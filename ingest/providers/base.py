@@ -62,7 +62,7 @@ class Source:
     public_base_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class ObjectKey:
     """One object of a CRM: `account` is the sender's (a portal, an organisation), "" for none."""
 

@@ -315,3 +315,15 @@ async def test_secrets_stay_out_of_the_settings_complaint() -> None:
             pass
     assert "hush" not in str(caught.value)
     assert SECRETS["webhook_token"] not in str(caught.value)
+
+
+async def test_an_array_without_keys_is_stored_once_each_and_an_object_may_come_twice_in_it() -> (
+    None
+):
+    rows = [{"id": n, "status": "open"} for n in range(600)]
+    back = [{"id": 1, "status": "closed"}, {"id": 1, "status": "open"}]
+    async with receiving() as (client, _):
+        first = (await generic([*rows, *back]).to(client)).json()
+        assert first == {"events": 602, "stored": 602, "duplicates": 0, "skipped": 0}
+        again = (await generic(rows).to(client)).json()
+        assert again == {"events": 600, "stored": 0, "duplicates": 600, "skipped": 0}
