@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import sqlalchemy as sa
+
 from app.db.tables import after, jobs
 from app.knowledge.documents import Found, Stored
 from app.wiring import Runtime
@@ -52,7 +54,18 @@ async def try_jobs(runtime: Runtime) -> None:
     """Try what is left over as if its time had come."""
     now = jobs.update().where(jobs.c.state != "done").values(state="due", due_at=after(-1.0))
     await runtime.database.write(lambda c: c.execute(now))
-    await asyncio.gather(runtime.worker.drain(), runtime.loader.drain())
+    await do_what_is_due(runtime)
+
+
+async def do_what_is_due(runtime: Runtime) -> None:
+    """Do what is due, and wait for what the service's own workers are at."""
+    running = sa.select(sa.func.count()).where(jobs.c.state == "running")
+    async with asyncio.timeout(30):
+        while True:
+            await asyncio.gather(runtime.worker.drain(), runtime.loader.drain())
+            if not await runtime.database.read(lambda c: c.execute(running).scalar()):
+                return
+            await asyncio.sleep(0.01)
 
 
 async def finish_jobs(runtime: Runtime) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from app.errors import Misconfigured
 from app.wiring import Runtime
+from tests.knowledge.calls import do_what_is_due
 from tests.senders import (
     NOW,
     accept,
@@ -116,9 +117,9 @@ async def test_a_failed_fetch_does_not_hold_back_what_comes_later(crm: HubSpotSe
     crm.faults = Faults(status=429, retry_after="3000")
     async with with_access(crm) as (client, runtime):
         await accept(client, hubspot(CREATED))
-        await runtime.worker.drain()
+        await do_what_is_due(runtime)
         await accept(client, hubspot(property_change(7, 2, "name", "Acme") | PORTAL))
-        await runtime.worker.drain()
+        await do_what_is_due(runtime)
         (text,) = (await told(client, "hubspot")).values()
         assert "Acme" in text
 

@@ -24,6 +24,7 @@ from app.wiring import Runtime
 from tests.knowledge.calls import (
     LONG,
     assert_index_is_what_the_database_holds,
+    do_what_is_due,
     document,
     finish_jobs,
     in_pinecone,
@@ -225,7 +226,7 @@ async def test_a_file_that_turns_out_bad_ends_its_job_with_the_reason(tmp_path: 
     bad.write_bytes(csv(*"abc") + b'4,"never closed\n')
     async with served() as (_, runtime):
         job = await queue_as_it_is(runtime, bad, upload().payload())
-        await runtime.loader.drain()
+        await do_what_is_due(runtime)
         ended = await later(runtime, job)
         assert (ended.state, ended.attempts) == ("done", 1)
         assert trouble(ended)["code"] == "unreadable_table"
