@@ -9,19 +9,19 @@ ENV UV_PROJECT_ENVIRONMENT=/opt/service \
 WORKDIR /build
 # Dependencies change less often than code: their layer comes first and is kept.
 COPY pyproject.toml uv.lock ./
-RUN uv sync --frozen --no-install-project --extra openai
+RUN uv sync --frozen --no-install-project --extra openai --extra files
 COPY README.md LICENSE ./
 COPY app ./app
 COPY ingest ./ingest
-RUN uv sync --frozen --no-editable --extra openai
+RUN uv sync --frozen --no-editable --extra openai --extra files
 
 
 FROM python:3.12-slim
 LABEL org.opencontainers.image.title="conversational-rag" \
       org.opencontainers.image.description="Conversational RAG with episodic memory" \
       org.opencontainers.image.licenses="Apache-2.0"
-# The root file system may be read-only: only /data is written. A new named volume takes over its
-# owner; a folder of the host that is mounted there must belong to 10001.
+# The root file system may be read-only: only /data is written, and /tmp by uploads. A new named volume
+# takes over its owner; a folder of the host that is mounted there must belong to 10001.
 RUN groupadd --system --gid 10001 service \
     && useradd --system --uid 10001 --gid service --home-dir /data --no-create-home service \
     && install --directory --owner=service --group=service /data

@@ -11,6 +11,16 @@ import sqlalchemy as sa
 from app.db import Connection, db_now
 from app.db.tables import after, jobs
 
+EARLIER = jobs.alias("earlier")
+# Of jobs that are done in order: it has to be done before a row of `jobs`.
+IS_BEFORE = sa.and_(
+    EARLIER.c.tenant_id == jobs.c.tenant_id,
+    EARLIER.c.subject == jobs.c.subject,
+    EARLIER.c.kind == jobs.c.kind,
+    EARLIER.c.state != "done",
+    EARLIER.c.id < jobs.c.id,
+)
+
 
 class LostClaim(Exception):
     """Another worker has taken the job over, or it was cancelled: commit nothing."""
@@ -51,14 +61,7 @@ def take(
             jobs.c.key == key,
             sa.or_(jobs.c.state == "due", lapsed),
         )
-    earlier = jobs.alias("earlier")
-    is_first = ~sa.exists().where(
-        earlier.c.tenant_id == jobs.c.tenant_id,
-        earlier.c.subject == jobs.c.subject,
-        earlier.c.kind == jobs.c.kind,
-        earlier.c.state != "done",
-        earlier.c.id < jobs.c.id,
-    )
+    is_first = ~sa.exists().where(IS_BEFORE)
     if set(kinds) & set(in_order):
         free = sa.and_(free, sa.or_(jobs.c.kind.not_in(in_order), is_first))
     due = (

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from app.claims import EARLIER, IS_BEFORE, take
 from app.claims import Claim as Claim
 from app.claims import LostClaim as LostClaim
 from app.claims import hold as hold
-from app.claims import take
 from app.db import Connection, Database, db_now
 from app.db.insert import insert_new
 from app.db.tables import after, jobs
@@ -43,7 +43,10 @@ class Postpone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it stands. `state`: due, running or done; `result`: what it left so far."""
+    """A job as it stands. `state`: due, running or done; `result`: what it left so far.
+
+    waits_for: the first of the jobs that have to be done before it.
+    """
 
     id: int
     kind: str
@@ -53,6 +56,7 @@ class Job:
     result: Mapping[str, Any] | None
     created_at: datetime
     finished_at: datetime | None
+    waits_for: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,6 @@ class Waiting:
 
 Handler = Callable[[Claim], Awaitable[None]]
 
-_shown = tuple(jobs.c[name] for name in Job.__dataclass_fields__)
 _is_undone = jobs.c.state.in_(["due", "running"])
 
 
@@ -216,6 +219,7 @@ class Jobs:
         self._database = database
         self._lease_seconds = lease_seconds
         self._in_order = list(in_order)
+        self._shown = _shown(self._in_order)
 
     async def claim(self, kinds: list[str]) -> Claim | None:
         """Take the longest-due job of these kinds, or None."""
@@ -295,12 +299,12 @@ class Jobs:
         return None if row is None else (row.state, row.last_error)
 
     async def get(self, tenant_id: str, job_id: int) -> Job | None:
-        wanted = sa.select(*_shown).where(jobs.c.tenant_id == tenant_id, jobs.c.id == job_id)
+        wanted = self._shown.where(jobs.c.tenant_id == tenant_id, jobs.c.id == job_id)
         row = await self._database.read(lambda c: c.execute(wanted).first())
         return None if row is None else Job(*row)
 
     async def find(self, tenant_id: str, kind: str, key: str) -> Job | None:
-        wanted = sa.select(*_shown).where(
+        wanted = self._shown.where(
             jobs.c.tenant_id == tenant_id, jobs.c.kind == kind, jobs.c.key == key
         )
         row = await self._database.read(lambda c: c.execute(wanted).first())
@@ -310,7 +314,7 @@ class Jobs:
         self, tenant_id: str, *, kind: str, before: int | None, limit: int
     ) -> list[Job]:
         """Return the jobs of a kind, the newest first, from before the id `before`."""
-        wanted = sa.select(*_shown).where(jobs.c.tenant_id == tenant_id, jobs.c.kind == kind)
+        wanted = self._shown.where(jobs.c.tenant_id == tenant_id, jobs.c.kind == kind)
         if before is not None:
             wanted = wanted.where(jobs.c.id < before)
         wanted = wanted.order_by(jobs.c.id.desc()).limit(limit)
@@ -327,6 +331,14 @@ class Jobs:
             jobs.c.state == "done", jobs.c.finished_at < after(-older_than_seconds)
         )
         return await self._database.write(lambda c: c.execute(old).rowcount)
+
+
+def _shown(in_order: Collection[str]) -> sa.Select[Any]:
+    """Return what selects the fields of `Job`."""
+    waiting_for = sa.select(sa.func.min(EARLIER.c.id)).where(IS_BEFORE).scalar_subquery()
+    waits = sa.and_(jobs.c.kind.in_(in_order), jobs.c.state == "due")
+    fields = [name for name in Job.__dataclass_fields__ if name != "waits_for"]
+    return sa.select(*(jobs.c[name] for name in fields), sa.case((waits, waiting_for)))
 
 
 def _done(connection: Connection, job_id: int, values: Mapping[str, Any]) -> None:

@@ -41,6 +41,8 @@ _MARK = "\x02"
 _MARKED = re.compile(rf"^{_MARK}([1-6]) (.*)$", re.MULTILINE)
 _STRAY = re.compile(rf"{_MARK}[1-6] ")
 _LINK_CHARS = 200
+MAX_DEPTH = 1_000
+_TOO_DEEP = "the elements of the text are nested too deeply to be read"
 
 
 def read_html(path: Path, *, encoding: str | None, markup_chars: int) -> Text:
@@ -81,6 +83,8 @@ def from_markup(markup: str, *, markup_chars: int) -> Text:
         soup = BeautifulSoup(f"{markup}\n", "lxml")
     except FeatureNotFound as error:
         raise ModuleNotFoundError(str(error), name="lxml") from error
+    if _is_too_deep(soup):  # before what takes the square of the depth
+        raise IngestError(_TOO_DEEP)
     title = _title(soup)
     for tag in soup.find_all(_UNSEEN):
         tag.decompose()
@@ -88,8 +92,17 @@ def from_markup(markup: str, *, markup_chars: int) -> Text:
     try:
         marked = str(_Markdown().convert_soup(soup))
     except RecursionError as error:
-        raise IngestError("the elements of the text are nested too deeply to be read") from error
+        raise IngestError(_TOO_DEEP) from error
     return Text(under_headings(_headed(marked)), title)
+
+
+def _is_too_deep(soup: BeautifulSoup) -> bool:
+    level: list[Tag] = [soup]
+    for _ in range(MAX_DEPTH):
+        level = [child for tag in level for child in tag.children if isinstance(child, Tag)]
+        if not level:
+            return False
+    return True
 
 
 def _title(soup: BeautifulSoup) -> str:

@@ -36,6 +36,7 @@ from ingest.workbook import SheetRows, workbook_kind
 Record = dict[str, str]
 
 MAX_SKIPPED_LISTED = 1_000
+MAX_COLUMNS = 16_384
 
 _STRICT_NAMED = 5
 
@@ -121,6 +122,10 @@ def open_table(
     if not sample:
         raise UnreadableTable("the file holds nothing but blank lines")
     frame = find_frame(sample, header)
+    if frame.width > MAX_COLUMNS:
+        raise UnreadableTable(
+            f"{frame.width:,} columns; at most {MAX_COLUMNS:,} are read, as many as Excel has"
+        )
     top = frame.header
     if top is not None and top.had_nul:
         raise UnreadableTable(

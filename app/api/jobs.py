@@ -31,7 +31,10 @@ class Trouble(BaseModel):
 
 
 class JobOut(BaseModel):
-    """A job. `error` of one that is queued is why it is tried again."""
+    """A job. `error` of one that is queued is why it is tried again.
+
+    `waits_for`: loads of one source are done one after the other; it is the one that comes first.
+    """
 
     id: int
     kind: str = Field(examples=["load"])
@@ -40,6 +43,7 @@ class JobOut(BaseModel):
     progress: Progress | None
     report: Annotated[dict[str, Any] | None, Field(description="As `POST /documents/table` has.")]
     error: Trouble | None
+    waits_for: int | None
     created_at: datetime
     finished_at: datetime | None
 
@@ -79,7 +83,7 @@ async def get_job(
 def shown(job: Job) -> JobOut:
     result = job.result or {}
     error = result.get("error")
-    if error is None and job.last_error is not None:
+    if error is None and job.state == "due" and job.last_error is not None:
         error = {"code": "will_be_tried_again", "message": job.last_error}
     return JobOut(
         id=job.id,
@@ -89,6 +93,7 @@ def shown(job: Job) -> JobOut:
         progress=result.get("progress"),
         report=result.get("report"),
         error=error,
+        waits_for=job.waits_for,
         created_at=job.created_at,
         finished_at=job.finished_at,
     )

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from app.api.deps import AdminDep, Body, Id, RuntimeDep
 from app.api.forms import form_docs, read_form
@@ -35,6 +42,14 @@ Encoding = Annotated[
 DryRun = Annotated[bool, Field(description="Store nothing, show what it would become.")]
 
 
+def _header(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """Say once what is expected, where pydantic would complain of each alternative."""
+    try:
+        return read(given)
+    except ValidationError as error:
+        raise ValueError("must be the number of a line, from 1, or `none`") from error
+
+
 class TableForm(Body):
     kind: Annotated[
         Short | None,
@@ -55,6 +70,7 @@ class TableForm(Body):
     encoding: Encoding = None
     header: Annotated[
         Literal["none"] | Annotated[int, Field(ge=1)] | None,
+        WrapValidator(_header),
         Field(description="The header's line, or `none`; without one: found."),
     ] = None
     dayfirst: Annotated[

@@ -31,6 +31,7 @@ from ingest.document import Document
 KIND = "sync_documents"
 SPARE = 4  # asked for beyond `top_k`, for the index may still hold what is gone
 MOST_ASKED = 500
+DELETED_AT_ONCE = 1_000  # of a source: on SQLite, all that is written waits for a transaction
 INLINE_CHARS = 100_000  # cutting so much into chunks takes less time than asking another thread
 
 RunNow = Callable[[str, str, str], Awaitable[BaseException | None]]
@@ -181,14 +182,29 @@ class Documents:
         return len(await self._change(tenant_id, delete, now))
 
     async def delete_source(self, tenant_id: str, source: str) -> int:
-        """Like `delete_ids`, for all of a source; its loads are cancelled."""
+        """Like `delete_ids`, for all of a source; its loads are cancelled.
+
+        Part after part, each of which cancels what loads came meanwhile: in the end there is a
+        moment at which the source has neither documents nor loads.
+        """
         now = self._clock()
+        is_left = True
 
         def delete(connection: Connection) -> dict[str, int]:
+            nonlocal is_left
             cancel_loads(connection, tenant_id, source)
-            return self._remove(connection, tenant_id, ids_of(connection, tenant_id, source), now)
+            ids = ids_of(connection, tenant_id, source, limit=DELETED_AT_ONCE)
+            is_left = len(ids) == DELETED_AT_ONCE
+            return self._remove(connection, tenant_id, ids, now)
 
-        return len(await self._change(tenant_id, delete, now))
+        parts: dict[str, dict[str, int]] = {}
+        while is_left:
+            key, touched = await self._commit(tenant_id, delete, now)
+            if touched:
+                parts[key] = touched
+        for key in parts:  # once all rows are gone: the index may fail
+            await self._bring(tenant_id, key)
+        return sum(map(len, parts.values()))
 
     async def search(
         self,
@@ -254,7 +270,16 @@ class Documents:
     async def _change(
         self, tenant_id: str, change: Callable[[Connection], dict[str, int]], now: datetime
     ) -> dict[str, int]:
-        """Commit a change with the job that brings it to the index, and have the job done.
+        """Commit a change with the job that brings it to the index, and have the job done."""
+        key, touched = await self._commit(tenant_id, change, now)
+        if touched:
+            await self._bring(tenant_id, key)
+        return touched
+
+    async def _commit(
+        self, tenant_id: str, change: Callable[[Connection], dict[str, int]], now: datetime
+    ) -> tuple[str, dict[str, int]]:
+        """Commit a change with the job that brings it to the index; returns that job's key.
 
         `change` returns document id -> chunks that the index may hold, or is about to.
         """
@@ -275,8 +300,11 @@ class Documents:
                 )
             return touched
 
-        touched = await self._database.write(commit)
-        failure = await self._run_now(tenant_id, KIND, key) if touched else None
+        return key, await self._database.write(commit)
+
+    async def _bring(self, tenant_id: str, key: str) -> None:
+        """Have a change brought to the index now. Raises `UpstreamError`."""
+        failure = await self._run_now(tenant_id, KIND, key)
         if isinstance(failure, AppError):
             raise failure
         if failure is not None:
@@ -285,7 +313,6 @@ class Documents:
                 "the change is stored, and will be in the index a little later",
                 retry_after=5,
             ) from failure
-        return touched
 
     def _remove(
         self, connection: Connection, tenant_id: str, ids: Collection[str], now: datetime

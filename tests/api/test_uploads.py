@@ -221,6 +221,14 @@ async def test_a_form_with_a_bad_field_is_refused(fields: dict[str, Any], param:
         assert str(error["param"]).startswith(param)
 
 
+async def test_a_bad_header_is_told_what_it_may_be() -> None:
+    async with served() as (client, _):
+        for given in ("0", "first"):
+            error = refused(await upload(client, header=given), 422)
+            assert error["param"] == "header"
+            assert "the number of a line, from 1, or `none`" in error["message"]
+
+
 async def test_a_field_that_is_sent_empty_counts_as_not_sent() -> None:
     async with served() as (client, _):
         sent = await upload(client, kind="", key="", dayfirst="", header="", mode="")
@@ -355,6 +363,9 @@ async def test_a_table_that_the_index_does_not_take_now_is_stored_by_its_job() -
             assert waiting["state"] == "queued"
             assert waiting["error"]["code"] == "will_be_tried_again"
             assert "Pinecone" in waiting["error"]["message"]
+            behind = await read(client, (await upload(client)).headers["location"])
+            assert (behind["state"], behind["error"]) == ("queued", None)
+            assert behind["waits_for"] == waiting["id"]
             pinecone.faults = Faults()
             await finish_jobs(runtime)
             done = await ended(client, answer)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import UndecodableText, UnreadableTable
-from ingest.table import MAX_SKIPPED_LISTED, Record, Skipped, Table, open_table
+from ingest.table import MAX_COLUMNS, MAX_SKIPPED_LISTED, Record, Skipped, Table, open_table
 from ingest.values import MISSING
 
 
@@ -193,6 +193,13 @@ def test_any_newline_ends_a_row(tmp_path: Path, newline: str) -> None:
         ["1", "2"],
         ["x y", "3"],
     ]
+
+
+def test_a_table_of_more_columns_than_excel_has_is_refused(tmp_path: Path) -> None:
+    most = ",".join(f"c{n}" for n in range(MAX_COLUMNS))
+    path = written(tmp_path / "a.csv", f"{most},one more\n")
+    with pytest.raises(UnreadableTable, match="16,385 columns; at most 16,384"):
+        open_table(path)
 
 
 def test_a_very_long_cell_is_read(tmp_path: Path) -> None:

@@ -243,7 +243,8 @@ def test_html_and_texts_beyond_a_limit_are_refused(tmp_path: Path) -> None:
         ("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "without a password"),
         ("a.docx", docx("<w:p>"), "is broken"),
         ("a.docx", docx("", {"word/styles.xml": "<w:styles/>"}), "is broken"),
-        ("a.html", b"<div>" * 3_000 + b"deep", "nested too deeply"),
+        ("a.html", b"<div>" * 700 + b"deep", "nested too deeply"),
+        ("a.html", b"<table><tr><td>" * 60_000 + b"deep", "nested too deeply"),
         ("a.doc", b"text", "expected a file ending in .md, .markdown"),
     ],
 )

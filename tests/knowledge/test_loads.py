@@ -18,6 +18,7 @@ from app.db.tables import uploads as kept
 from app.errors import UpstreamError
 from app.jobs import Job, LostClaim
 from app.knowledge import uploads
+from app.knowledge.documents import DELETED_AT_ONCE
 from app.knowledge.pending import LOAD, subject_of
 from app.knowledge.uploads import Upload
 from app.wiring import Runtime
@@ -148,14 +149,15 @@ async def test_loads_of_one_source_are_done_in_the_order_in_which_they_came(
 ) -> None:
     async with in_pinecone(pinecone) as runtime:
         pinecone.faults = Faults(status=500)
-        await load(runtime, tmp_path, csv("Acme", "Bolt"))  # tried, and to be tried again
+        first = await load(runtime, tmp_path, csv("Acme", "Bolt"))  # and to be tried again
         pinecone.faults = Faults()
         second = await load(runtime, tmp_path, csv("Acme", "Cafe"), upload(mode="replace"))
         other = await load(runtime, tmp_path, csv("Door"), upload("other"))
-        assert (second.state, second.attempts) == ("due", 0)
-        assert other.state == "done"
+        assert (second.state, second.attempts, second.waits_for) == ("due", 0, first.id)
+        assert (first.waits_for, other.state, other.waits_for) == (None, "done", None)
         await finish_jobs(runtime)
-        assert (await later(runtime, second)).state == "done"
+        second = await later(runtime, second)
+        assert (second.state, second.waits_for) == ("done", None)
         assert await companies(runtime) == {"Acme", "Cafe", "Door"}
         await assert_index_is_what_the_database_holds(runtime)
 
@@ -308,6 +310,41 @@ async def test_many_documents_are_deleted_at_once_and_told_of_first() -> None:
         assert await runtime.documents.delete_ids("default", [*ids, "unknown"]) == 1_100
         assert len(await texts(runtime)) == 100
         assert await runtime.documents.delete_source("default", "s1") == 50
+        await assert_index_is_what_the_database_holds(runtime)
+
+
+async def test_a_large_source_is_deleted_whole_also_if_the_index_fails(
+    pinecone: PineconeServer, tmp_path: Path
+) -> None:
+    names = [f"Company {n}" for n in range(DELETED_AT_ONCE + 200)]
+    async with in_pinecone(pinecone, upload_inline_rows=len(names)) as runtime:
+        await load(runtime, tmp_path, csv(*names))
+        await load(runtime, tmp_path, csv("Ours"), upload("other"))
+        pinecone.faults = Faults(status=500)
+        with pytest.raises(UpstreamError):
+            await runtime.documents.delete_source("default", "s")
+        assert await companies(runtime) == {"Ours"}
+        pinecone.faults = Faults()
+        await finish_jobs(runtime)
+        await assert_index_is_what_the_database_holds(runtime)
+        assert await runtime.documents.delete_source("default", "s") == 0
+
+
+async def test_a_load_that_comes_while_its_source_is_deleted_leaves_nothing_behind(
+    tmp_path: Path,
+) -> None:
+    """However they meet: either the whole file is there in the end, or nothing of it."""
+    names = [f"Company {n}" for n in range(300)]
+    async with served() as (_, runtime):
+        await put(runtime, *(document(f"d{n}", "A.", source="s") for n in range(2_500)))
+        deleting = asyncio.create_task(runtime.documents.delete_source("default", "s"))
+        job = await load(runtime, tmp_path, csv(*names))
+        await deleting
+        await finish_jobs(runtime)
+        job = await later(runtime, job)
+        ids = await runtime.documents.ids("default", source="s", after=None, limit=500)
+        assert len(ids) in ((0,) if trouble(job) else (0, len(names)))
+        assert await pieces(runtime) == 0
         await assert_index_is_what_the_database_holds(runtime)
 
 
