@@ -29,6 +29,7 @@ from app.knowledge.inbox import Inbox
 from app.knowledge.loads import Loads
 from app.knowledge.pending import LOAD
 from app.knowledge.records import Records
+from app.knowledge.search import DocumentSearch
 from app.knowledge.senders import Senders
 from app.llm.base import ChatModel, Embedder
 from app.memory.checkpoints import Checkpoints
@@ -86,6 +87,7 @@ class Runtime:
     checkpoints: Checkpoints
     recall: Recall
     documents: Documents
+    document_search: DocumentSearch
     loads: Loads
     senders: Senders
     inbox: Inbox
@@ -246,13 +248,17 @@ def _assemble(
         wake=wake,
         clock=clock,
     )
+    document_search = DocumentSearch(
+        database,
+        index,
+        threshold=_or(settings.document_threshold, gates.documents),
+        top_k=settings.document_top_k,
+    )
     documents = Documents(
         database,
         queue,
         index,
         embedder,
-        threshold=_or(settings.document_threshold, gates.documents),
-        top_k=settings.document_top_k,
         clock=clock,
         run_now=run_now,
         on_delete=records.bury,
@@ -277,8 +283,8 @@ def _assemble(
         sessions=sessions,
         episodes=episodes,
         recall=recall,
-        documents=documents,
-        retriever=Retriever(embedder, recall, documents),
+        documents=document_search,
+        retriever=Retriever(embedder, recall, document_search),
         model=chat_model,
         embedding_model=embedder.name,
         background=background,
@@ -306,6 +312,7 @@ def _assemble(
         checkpoints=checkpoints,
         recall=recall,
         documents=documents,
+        document_search=document_search,
         loads=loads,
         senders=Senders(pick_sources(settings), PROVIDERS),
         inbox=inbox,

@@ -152,7 +152,7 @@ async def test_a_load_that_is_killed_again_and_again_ends_exactly_right(tmp_path
         assert await runtime.database.read(lambda c: c.execute(uploads.select()).first()) is None
         for document in random.Random(SEED).sample(sorted(expected.values(), key=_id), SAMPLE):
             (question,) = await runtime.embedder.embed([document.text])
-            (best,) = (await runtime.documents.search("default", question, top_k=1)).passages
+            (best,) = (await runtime.document_search.search("default", question, top_k=1)).passages
             assert (best.id, best.text) == (document.id, document.text)
             assert best.score == pytest.approx(1.0)
 

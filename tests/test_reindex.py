@@ -62,7 +62,7 @@ async def holds_everything(runtime: Runtime) -> bool:
     """Say whether each tenant's documents and memory are found, and nothing else is there."""
     for tenant in TENANTS:
         (vector,) = await runtime.embedder.embed([f"{tenant} sells tea."])
-        found = await runtime.documents.search(tenant, vector, top_k=1)
+        found = await runtime.document_search.search(tenant, vector, top_k=1)
         if [(p.id, round(p.score, 3)) for p in found.passages] != [("d1", 1.0)]:
             return False
         episode = await runtime.episodes.get(tenant, "s1")

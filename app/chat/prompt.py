@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.errors import PromptTooLarge
-from app.knowledge.documents import Passage
+from app.knowledge.search import Passage
 from app.llm.base import Say
 from app.llm.blocks import block, container
 from app.llm.tokens import estimate_tokens

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass
 
 from app.chat.ask import Ask
-from app.knowledge.documents import Documents, Found
+from app.knowledge.search import DocumentSearch, Found
 from app.llm.base import Embedder
 from app.memory.recall import Recall, Recalled
 
@@ -25,7 +25,7 @@ class Retrieved:
 class Retriever:
     """Embeds the question once and searches both namespaces with it."""
 
-    def __init__(self, embedder: Embedder, recall: Recall, documents: Documents) -> None:
+    def __init__(self, embedder: Embedder, recall: Recall, documents: DocumentSearch) -> None:
         self._embedder = embedder
         self._recall = recall
         self._documents = documents

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.errors import AppError
-from app.knowledge.documents import Passage
+from app.knowledge.search import Passage
 from app.llm.base import Token
 from app.memory.recall import Memory
 

@@ -26,7 +26,7 @@ from app.chat.retrieve import Retriever
 from app.chat.running import Answer, Running
 from app.chat.turnstile import Turnstile
 from app.errors import AppError, Conflict, SessionBusy, UpstreamError
-from app.knowledge.documents import Documents, Passage
+from app.knowledge.search import DocumentSearch, Passage
 from app.llm.base import ChatModel, Finish, Token
 from app.memory.episodes import Episodes
 from app.memory.recall import Recall
@@ -65,7 +65,7 @@ class Turns:
         sessions: SessionStore,
         episodes: Episodes,
         recall: Recall,
-        documents: Documents,
+        documents: DocumentSearch,
         retriever: Retriever,
         model: ChatModel,
         embedding_model: str,

@@ -64,7 +64,7 @@ async def test_a_record_is_told_whole_and_searchable() -> None:
         (text,) = (await told(client, "hubspot")).values()
         assert "Acme Corp operates in the Manufacturing industry" in text
         question = (await runtime.embedder.embed([text]))[0]
-        found = await runtime.documents.search("default", question)
+        found = await runtime.document_search.search("default", question)
         assert found.passages[0].text == text
         assert found.passages[0].metadata["object_id"] == "7"
 

@@ -183,8 +183,6 @@ def _documents(runtime: Runtime, embedder: Embedder) -> Documents:
         runtime.index,
         embedder,
         run_now=run_now,
-        threshold=0.0,
-        top_k=4,
         clock=runtime.clock,
     )
     worker = Worker(runtime.jobs, documents.handlers(), lease_seconds=lease_seconds)

@@ -10,7 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.db.tables import after, jobs
-from app.knowledge.documents import Found, Stored
+from app.knowledge.documents import Stored
+from app.knowledge.search import Found
 from app.wiring import Runtime
 from ingest.document import Document, chunks
 from tests.served import served
@@ -40,7 +41,7 @@ async def put(runtime: Runtime, *batch: Document) -> Stored:
 
 async def search(runtime: Runtime, text: str, **options: Any) -> Found:
     (question,) = await runtime.embedder.embed([text])
-    return await runtime.documents.search("default", question, **options)
+    return await runtime.document_search.search("default", question, **options)
 
 
 async def texts(runtime: Runtime) -> dict[str, str]:

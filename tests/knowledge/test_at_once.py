@@ -57,8 +57,6 @@ async def test_a_document_whose_job_another_is_at_is_stored_and_told_to_come_lat
             runtime.index,
             runtime.embedder,
             run_now=run_now,
-            threshold=0.0,
-            top_k=4,
             clock=runtime.clock,
         )
         with pytest.raises(UpstreamUnavailable) as told:
