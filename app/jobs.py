@@ -30,6 +30,7 @@ FIRST_RETRY_SECONDS = 2.0
 LONGEST_RETRY_SECONDS = 900.0
 LONGEST_ASKED_SECONDS = 3600.0
 CALLER_SECONDS = 60.0  # a job whose caller does it itself is left alone for so long
+GATHERED_AT_ONCE = 500  # subjects in one statement
 LATE_SECONDS = 600.0  # by then, whoever was at something when it was deleted has ended
 
 
@@ -111,28 +112,34 @@ def gather(
     whoever claims it afterwards sees what the caller wrote; one that runs may not, and gets a
     successor, as does one that failed, since its pause may be long.
     """
-    if not payloads:
-        return
-    waiting = (
-        sa.select(jobs.c.subject)
-        .where(
-            jobs.c.tenant_id == tenant_id,
-            jobs.c.subject.in_(list(payloads)),
-            jobs.c.kind == kind,
-            jobs.c.state == "due",
-            jobs.c.attempts == 0,
+    subjects = sorted(payloads)
+    for start in range(0, len(subjects), GATHERED_AT_ONCE):
+        some = subjects[start : start + GATHERED_AT_ONCE]
+        waiting = (
+            sa.select(jobs.c.subject)
+            .where(
+                jobs.c.tenant_id == tenant_id,
+                jobs.c.subject.in_(some),
+                jobs.c.kind == kind,
+                jobs.c.state == "due",
+                jobs.c.attempts == 0,
+            )
+            .order_by(_as_python_sorts(connection, jobs.c.subject))  # so nobody waits in a circle
+            .with_for_update()
         )
-        .order_by(jobs.c.id)
-        .with_for_update()
-    )
-    known = set(connection.execute(waiting).scalars())
-    rows = [
-        _row(tenant_id, kind, uuid.uuid4().hex, payload, subject, now)
-        for subject, payload in payloads.items()
-        if subject not in known
-    ]
-    if rows:
-        connection.execute(jobs.insert().values({"due_at": after(delay_seconds)}), rows)
+        known = set(connection.execute(waiting).scalars())
+        rows = [
+            _row(tenant_id, kind, uuid.uuid4().hex, payloads[subject], subject, now)
+            for subject in some
+            if subject not in known
+        ]
+        if rows:
+            connection.execute(jobs.insert().values({"due_at": after(delay_seconds)}), rows)
+
+
+def _as_python_sorts(connection: Connection, column: sa.Column[str]) -> sa.ColumnElement[str]:
+    """Return the column to sort by; Postgres sorts as its language does, unless it is told."""
+    return sa.collate(column, "C") if connection.dialect.name == "postgresql" else column
 
 
 def _row(

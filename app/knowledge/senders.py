@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.errors import AppError, Malformed, NotFound, NotSetUp, Unauthenticated, Unsupported
+from app.errors import (
+    AppError,
+    Malformed,
+    NotFound,
+    NotSetUp,
+    TooLarge,
+    Unauthenticated,
+    Unsupported,
+)
 from ingest.errors import IngestError
 from ingest.providers.base import (
     Ack,
@@ -23,6 +31,8 @@ from ingest.providers.base import (
     Source,
     UnsupportedMediaType,
 )
+
+MAX_EVENTS = 5_000  # stored in one transaction, which others wait for
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class Senders:
         """Verify and parse one request.
 
         Raises `NotFound` for an unknown provider, `NotSetUp` where no source or secret is
-        configured, `Unauthenticated`, `Malformed`, `Unsupported`.
+        configured, `Unauthenticated`, `Malformed`, `Unsupported`, `TooLarge`.
         """
         known = self._providers.get(provider)
         if known is None:
@@ -57,6 +67,8 @@ class Senders:
             events, ack = known.parse(incoming)
         except IngestError as error:
             raise _told(error) from error
+        if len(events) > MAX_EVENTS:
+            raise TooLarge(f"{len(events)} events at once; at most {MAX_EVENTS} are taken")
         return Received(source, events, ack)
 
     def _source(self, provider: str, token: str) -> Source:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from app.errors import Misconfigured
+from app.knowledge.senders import MAX_EVENTS
 from tests.api.calls import answered
 from tests.senders import (
     NOW,
@@ -327,3 +328,13 @@ async def test_an_array_without_keys_is_stored_once_each_and_an_object_may_come_
         assert first == {"events": 602, "stored": 602, "duplicates": 0, "skipped": 0}
         again = (await generic(rows).to(client)).json()
         assert again == {"events": 600, "stored": 0, "duplicates": 600, "skipped": 0}
+
+
+async def test_more_events_than_one_transaction_should_hold_are_refused_whole() -> None:
+    async with receiving(webhook_coalesce_seconds=3600.0) as (client, _):
+        most = [{"id": n} for n in range(MAX_EVENTS)]
+        response = await generic([*most, {"id": MAX_EVENTS}]).to(client)
+        assert response.status_code == 413
+        assert "5000" in response.json()["error"]["message"]
+        assert await inbox(client) == []
+        assert (await generic(most).to(client)).json()["stored"] == MAX_EVENTS
