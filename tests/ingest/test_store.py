@@ -16,9 +16,12 @@ from ingest.upload import Stored
 
 
 class Shelf:
-    """A sink in memory; it fails at the `fails_at`th put, if that is given."""
+    """A sink in memory; it fails at the `fails_at`th put, if that is given.
 
-    def __init__(self, fails_at: int | None = None, page: int = 7) -> None:
+    company: no put ends before so many have been in flight at once.
+    """
+
+    def __init__(self, fails_at: int | None = None, page: int = 7, company: int = 1) -> None:
         self.documents: dict[str, Document] = {}
         self.in_flight = 0
         self.most_in_flight = 0
@@ -26,12 +29,18 @@ class Shelf:
         self._puts = 0
         self._fails_at = fails_at
         self._page = page
+        self._company = company
+        self._together = asyncio.Event()
 
     async def put(self, documents: Sequence[Document]) -> Stored:
         self._puts += 1
         number = self._puts
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        if self.in_flight >= self._company:
+            self._together.set()
+        async with asyncio.timeout(30):
+            await self._together.wait()
         await asyncio.sleep(0.01)
         self.in_flight -= 1
         if number == self._fails_at:
@@ -59,7 +68,7 @@ def load_of(folder: Path, rows: Collection[int], **options: bool) -> Load:
 
 
 async def test_a_load_is_stored_with_its_summary_a_few_batches_at_a_time(tmp_path: Path) -> None:
-    shelf = Shelf()
+    shelf = Shelf(company=AT_ONCE)
     told: list[tuple[int, int]] = []
     load = load_of(tmp_path, range(1_000))
     stored = await store(
