@@ -31,7 +31,7 @@ from tests.wire.pinecone import PineconeServer
 async def test_a_put_that_takes_longer_than_a_lease_is_taken_over_by_nobody(
     pinecone: PineconeServer,
 ) -> None:
-    async with in_pinecone(pinecone, job_lease_seconds=0.3) as runtime:
+    async with in_pinecone(pinecone, job_lease_seconds=0.6) as runtime:
         late = await late_put(runtime, pinecone, "We sell tea.")
         tried = 0
         while not late.done():
