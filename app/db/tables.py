@@ -230,6 +230,13 @@ deliveries = sa.Table(
     sqlite_autoincrement=True,
 )
 
+sa.Index(
+    "deliveries_open",  # few at any time, however many were handled
+    deliveries.c.state,
+    sqlite_where=deliveries.c.state.in_(["pending", "failed"]),
+    postgresql_where=deliveries.c.state.in_(["pending", "failed"]),
+)
+
 records = sa.Table(
     "records",  # CRM objects: each field with the time it was true
     metadata,

@@ -173,15 +173,17 @@ class Inbox:
             return (change_from_json(row.body[FETCHED]),)
         return self._providers[row.provider].read(row.body)
 
-    async def counts(self, tenant_id: str | None = None) -> dict[str, int]:
-        """Return how many deliveries wait, and how many were put aside."""
+    async def counts(self) -> dict[str, int]:
+        """Return how many deliveries wait, and how many were put aside, of all tenants."""
+        # Written out: SQLite takes a partial index only for what it sees in the statement.
+        is_open: sa.BindParameter[str] = sa.bindparam(
+            "open", ["pending", "failed"], expanding=True, literal_execute=True
+        )
         statement = (
             sa.select(deliveries.c.state, sa.func.count().label("number"))
-            .where(deliveries.c.state.in_(["pending", "failed"]))
+            .where(deliveries.c.state.in_(is_open))
             .group_by(deliveries.c.state)
         )
-        if tenant_id is not None:
-            statement = statement.where(deliveries.c.tenant_id == tenant_id)
         found = await self._database.read(lambda c: c.execute(statement).all())
         return {"pending": 0, "failed": 0, **{row.state: row.number for row in found}}
 

@@ -39,6 +39,14 @@ def upgrade() -> None:
         unique=False,
     )
     op.create_index("deliveries_by_state", "deliveries", ["tenant_id", "state", "id"], unique=False)
+    op.create_index(
+        "deliveries_open",
+        "deliveries",
+        ["state"],
+        unique=False,
+        sqlite_where=sa.text("state IN ('pending', 'failed')"),
+        postgresql_where=sa.text("state IN ('pending', 'failed')"),
+    )
     op.create_table(
         "records",
         sa.Column("tenant_id", sa.Text(), nullable=False),
@@ -109,6 +117,7 @@ def downgrade() -> None:
     op.drop_index("records_stale", table_name="records")
     op.drop_index("records_of_document", table_name="records")
     op.drop_table("records")
+    op.drop_index("deliveries_open", table_name="deliveries")
     op.drop_index("deliveries_by_state", table_name="deliveries")
     op.drop_index("deliveries_of_object", table_name="deliveries")
     op.drop_table("deliveries")
