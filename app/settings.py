@@ -6,7 +6,7 @@ Only entry points and `wiring` read this; the rooms get plain values.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dotenv import load_dotenv
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
@@ -90,6 +90,7 @@ class Settings(BaseSettings):
     document_threshold: OptionalFloat = Field(None, ge=0, le=1)
     memory_top_k: int = Field(3, ge=0, le=100)
     document_top_k: int = Field(4, ge=0, le=100)
+    memory_recency_weight: float = Field(0.0, ge=0, le=10)
 
     # Business data
     kinds_file: OptionalPath = None
@@ -122,11 +123,23 @@ class Settings(BaseSettings):
     summary_every_messages: int = Field(10, gt=0)
     summary_max_tokens: int = Field(300, gt=0)
     summary_context_tokens: int = Field(16_000, gt=0)
+    memory_exchanges: bool = True
+    timezone: str = "UTC"
+    profile_max_facts: int = Field(30, ge=0, le=200)
+    profile_max_tokens: int = Field(400, ge=0)
     monitor_interval_seconds: float = Field(300.0, gt=0)
     stale_after_seconds: float = Field(1800.0, ge=0)
     job_lease_seconds: float = Field(120.0, gt=0)
     job_poll_seconds: float = Field(5.0, gt=0)
     job_workers: int = Field(2, ge=1)
+
+    # Forgetting
+    eviction_policy: Literal["none", "time", "count", "importance", "hybrid"] = "none"
+    eviction_max_age_days: float = Field(365.0, gt=0)
+    eviction_max_memories: int = Field(1_000, ge=1)
+    eviction_min_importance: float = Field(0.2, ge=0, le=1)
+    eviction_keep_facts: bool = True
+    message_retention_days: OptionalFloat = Field(None, gt=0)
 
     def database_address(self) -> str:
         """Return the database's URL: the one that was set, else a file in `data_dir`."""

@@ -94,6 +94,7 @@ sessions = sa.Table(
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("last_message_at", Instant, nullable=False),
     sa.Column("closed_at", Instant),
+    sa.Column("timezone", sa.Text),  # the user's, an IANA name; none: the setting's
     sa.Index("sessions_of_user", "tenant_id", "user_id", "last_message_at"),
     sa.Index("sessions_gone_quiet", "state", "last_message_at"),
 )
@@ -124,6 +125,7 @@ messages = sa.Table(
     sa.Column("error", _json()),
     sa.Column("holder", sa.Text),  # pending: the run that answers, and until when it may
     sa.Column("lease_until", Instant),
+    sa.Column("speaker", sa.Text),  # a person's name, in an imported conversation
     sa.UniqueConstraint("tenant_id", "session_id", "seq"),
     sa.UniqueConstraint("tenant_id", "session_id", "client_message_id"),
     sa.Index("messages_pending", "status", "lease_until"),
@@ -144,6 +146,12 @@ episodes = sa.Table(
     sa.Column("ended_at", Instant, nullable=False),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
+    sa.Column("refused_facts", sa.Integer, nullable=False, server_default="0"),
+    # Exchanges up to this message are in the index; they never change.
+    sa.Column("indexed_seq", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("mark", sa.Text),  # critical | pinned
+    sa.Column("used_at", Instant),  # last put into a prompt
+    sa.Column("uses", sa.Integer, nullable=False, server_default="0"),
     sa.Index("episodes_of_user", "tenant_id", "user_id"),
 )
 sa.Index(
@@ -152,6 +160,100 @@ sa.Index(
     episodes.c.user_id,
     sqlite_where=episodes.c.indexed_version < episodes.c.version,
     postgresql_where=episodes.c.indexed_version < episodes.c.version,
+)
+
+facts = sa.Table(
+    "facts",  # statements about a user; `valid_to` follows from the other facts of the same key
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("fact_id", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),  # subject and predicate, normalised
+    sa.Column("value_key", sa.Text, nullable=False),  # the value, normalised
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("predicate", sa.Text, nullable=False),
+    sa.Column("value", sa.Text, nullable=False),
+    sa.Column("statement", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),  # fact | preference | action | recommendation
+    sa.Column("is_many", sa.Boolean, nullable=False),  # several values may hold at once
+    sa.Column("confidence", sa.Float, nullable=False),
+    sa.Column("said_by", sa.Text, nullable=False),  # user | assistant | tool
+    sa.Column("session_id", sa.Text),  # none: it was stored by itself
+    sa.Column("number", sa.Integer),  # within its session: which vector is its own
+    sa.Column("seq", sa.Integer),  # the message, and what it says word for word
+    sa.Column("quote", sa.Text),
+    sa.Column("learned_at", Instant, nullable=False),
+    sa.Column("valid_from", Instant, nullable=False),
+    sa.Column("ends_at", Instant),  # an end that was told
+    sa.Column("valid_to", Instant),  # none: it holds
+    sa.Column("superseded_by", sa.Text),
+    sa.Column("sightings", sa.Integer, nullable=False),
+    sa.Column("last_seen_at", Instant, nullable=False),
+    sa.Column("mark", sa.Text),  # critical | pinned
+    sa.Column("used_at", Instant),  # last put into a prompt
+    sa.Column("uses", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("indexed_version", sa.Integer, nullable=False),  # of one stored by itself
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.Index("facts_of_user", "tenant_id", "user_id", "key"),
+    sa.Index("facts_of_session", "tenant_id", "session_id"),
+)
+
+fact_sightings = sa.Table(
+    "fact_sightings",  # where a fact was said; a fact that was said nowhere any more goes
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("fact_id", sa.Text, primary_key=True),
+    sa.Column("session_id", sa.Text, primary_key=True),
+    sa.Column("seq", sa.Integer, primary_key=True),
+    sa.Column("quote", sa.Text, nullable=False),
+    sa.Column("said_by", sa.Text, nullable=False),
+    sa.Column("said_at", Instant, nullable=False),
+    sa.Index("fact_sightings_of_session", "tenant_id", "session_id"),
+)
+
+entities = sa.Table(
+    "entities",  # what one session said of a person, place or thing; merged when read
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),  # the name, normalised
+    sa.Column("session_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("aliases", _json(), nullable=False),
+    sa.Column("attributes", _json(), nullable=False),
+    sa.Column("seen_at", Instant, nullable=False),
+    sa.Index("entities_of_session", "tenant_id", "session_id"),
+)
+
+# The lexical index: words of documents and memories, in the transaction that writes these. A scope
+# is a number for "the documents of a tenant" or "the memory of a user"; a ref is a document or a
+# session; a unit of it is a chunk or a message.
+lexical_items = sa.Table(
+    "lexical_items",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("scope", sa.BigInteger, nullable=False),
+    sa.Column("ref", sa.Text, nullable=False),
+    sa.Column("part", sa.Integer, nullable=False),
+    sa.Column("units", sa.Text, nullable=False),  # "number:length …", lengths in terms
+    sa.Column("length", sa.Integer, nullable=False),
+    sa.Column("terms", sa.Text, nullable=False),  # each once: its postings
+    sa.UniqueConstraint("scope", "ref", "part"),
+    sa.Index("lexical_items_by_size", "scope", "id", "length"),
+    sqlite_autoincrement=True,
+)
+
+lexical_postings = sa.Table(
+    "lexical_postings",
+    metadata,
+    sa.Column("scope", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("term", sa.Text, primary_key=True),
+    sa.Column("item", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("places", sa.Text, nullable=False),  # "number:times …"
+    sqlite_with_rowid=False,
 )
 
 documents = sa.Table(

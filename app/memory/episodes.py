@@ -13,6 +13,7 @@ from app import jobs
 from app.db import Connection, Database
 from app.db.tables import episodes, messages, sessions
 from app.errors import NotFound
+from app.memory.base import Mark
 from app.sessions.base import Session
 from app.sessions.rows import lock_session, of_session, put_sync
 
@@ -48,6 +49,11 @@ class Episode:
     ended_at: datetime
     created_at: datetime
     updated_at: datetime
+    refused_facts: int
+    indexed_seq: int
+    mark: Mark | None
+    used_at: datetime | None
+    uses: int
 
 
 class Episodes:
