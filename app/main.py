@@ -9,7 +9,20 @@ from datetime import datetime
 from fastapi import FastAPI
 
 from app import __version__
-from app.api import chat, documents, jobs, memories, ops, sessions, uploads, webhooks
+from app.api import (
+    chat,
+    documents,
+    entities,
+    evictions,
+    facts,
+    imports,
+    jobs,
+    memories,
+    ops,
+    sessions,
+    uploads,
+    webhooks,
+)
 from app.api.middleware import Envelope
 from app.api.responses import install_error_handlers
 from app.settings import Settings, read_settings
@@ -44,7 +57,20 @@ def create_app(
         redirect_slashes=False,  # a wrong path is a 404 in our shape, not a redirect
     )
     install_error_handlers(app)
-    for room in (chat, sessions, memories, documents, uploads, jobs, webhooks, ops):
+    for room in (
+        chat,
+        sessions,
+        evictions,
+        facts,
+        entities,
+        memories,
+        imports,
+        documents,
+        uploads,
+        jobs,
+        webhooks,
+        ops,
+    ):
         app.include_router(room.router)
     app.add_middleware(
         Envelope,

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from dotenv import load_dotenv
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from app.errors import Misconfigured
+from app.text.zones import zone_name
 
 _PLACEHOLDERS = ("your-", "your_", "<", "changeme", "change-me", "replace-me", "xxx")
 
@@ -31,6 +32,7 @@ def _empty_is_none(value: object) -> object:
 Secret = Annotated[SecretStr, BeforeValidator(_real_secret)]
 OptionalFloat = Annotated[float | None, BeforeValidator(_empty_is_none)]
 OptionalInt = Annotated[int | None, BeforeValidator(_empty_is_none)]
+Zone = Annotated[str, BeforeValidator(lambda given: given or "UTC"), AfterValidator(zone_name)]
 OptionalPath = Annotated[Path | None, BeforeValidator(_empty_is_none)]
 NO_SECRET = SecretStr("")
 
@@ -90,7 +92,7 @@ class Settings(BaseSettings):
     document_threshold: OptionalFloat = Field(None, ge=0, le=1)
     memory_top_k: int = Field(3, ge=0, le=100)
     document_top_k: int = Field(4, ge=0, le=100)
-    memory_recency_weight: float = Field(0.0, ge=0, le=10)
+    memory_recency_weight: float = Field(0.0003, ge=0, le=10)
 
     # Business data
     kinds_file: OptionalPath = None
@@ -124,7 +126,7 @@ class Settings(BaseSettings):
     summary_max_tokens: int = Field(300, gt=0)
     summary_context_tokens: int = Field(16_000, gt=0)
     memory_exchanges: bool = True
-    timezone: str = "UTC"
+    timezone: Zone = "UTC"
     profile_max_facts: int = Field(30, ge=0, le=200)
     profile_max_tokens: int = Field(400, ge=0)
     monitor_interval_seconds: float = Field(300.0, gt=0)

@@ -21,9 +21,11 @@ from app.chat.turn import Turns
 from app.crm.base import Fetcher
 from app.db import Database, open_database
 from app.errors import UpstreamError
+from app.gates import Gates, read_calibrated, settle
 from app.identity import Keys
 from app.index.base import Index
 from app.jobs import Jobs
+from app.knowledge import refill
 from app.knowledge.documents import Documents
 from app.knowledge.inbox import Inbox
 from app.knowledge.loads import Loads
@@ -31,12 +33,25 @@ from app.knowledge.pending import LOAD
 from app.knowledge.records import Records
 from app.knowledge.search import DocumentSearch
 from app.knowledge.senders import Senders
+from app.lexical.version import index_anew_if_needed
 from app.llm.base import ChatModel, Embedder
+from app.memory import lexicon_refill
 from app.memory.checkpoints import Checkpoints
+from app.memory.entities import Entities
 from app.memory.episodes import Episodes
+from app.memory.eviction import Policy
+from app.memory.evictor import Evictor
+from app.memory.fact_push import FactPusher
+from app.memory.facts import Facts
+from app.memory.forgetting import forget_deleted
+from app.memory.graph import Graph
+from app.memory.importing import Imports
 from app.memory.monitor import Monitor
+from app.memory.profile import Profile
+from app.memory.reading import Reader
 from app.memory.recall import Recall
-from app.memory.summary import Summariser
+from app.memory.retention import Retention
+from app.memory.use import Use
 from app.picks import (
     index_name,
     pick_embedder,
@@ -56,6 +71,11 @@ from ingest.providers import PROVIDERS
 log = logging.getLogger(__name__)
 
 DONE_JOBS_KEPT_SECONDS = 14 * 24 * 3600.0
+# Jobs that index by words what an older version stored without, and the tenants that have some.
+REFILLS = {
+    refill.REINDEX: refill.tenants,
+    lexicon_refill.REINDEX: lexicon_refill.tenants,
+}
 
 
 def utc_now() -> datetime:
@@ -86,6 +106,13 @@ class Runtime:
     episodes: Episodes
     checkpoints: Checkpoints
     recall: Recall
+    facts: Facts
+    fact_pusher: FactPusher
+    memory_words: lexicon_refill.Refill
+    entities: Entities
+    graph: Graph
+    profile: Profile
+    imports: Imports
     documents: Documents
     document_search: DocumentSearch
     loads: Loads
@@ -97,7 +124,11 @@ class Runtime:
     worker: Worker
     loader: Worker
     monitor: Monitor
+    evictor: Evictor
+    retention: Retention
+    use: Use
     stamp: Stamp
+    gates: Gates
     limits: Limits
     clock: Callable[[], datetime]
 
@@ -168,7 +199,14 @@ async def open_runtime(
         stamp = Stamp(embedder.name, embedder.dimension, index_name(settings))
         if check:
             await check_stamp(database, stamp)
+            await index_anew_if_needed(database, REFILLS, clock())
             await _open_index(index)
+        gates = settle(
+            await read_calibrated(database, embedder),
+            embedder.thresholds,
+            memory=settings.memory_threshold,
+            documents=settings.document_threshold,
+        )
         background = Background(shutdown_seconds=settings.shutdown_seconds / 2)
         closing(background.close)
         yield _assemble(
@@ -181,6 +219,7 @@ async def open_runtime(
             summary_model,
             fetchers,
             stamp,
+            gates,
             clock,
         )
 
@@ -195,31 +234,70 @@ def _assemble(
     summary_model: ChatModel,
     fetchers: Mapping[str, Fetcher],
     stamp: Stamp,
+    gates: Gates,
     clock: Callable[[], datetime],
 ) -> Runtime:
-    sessions = SqlSessions(database, lease_seconds=settings.turn_lease_seconds)
+    async def run_now(tenant_id: str, kind: str, key: str) -> BaseException | None:
+        return await worker.run_now(tenant_id, kind, key)
+
+    sessions = SqlSessions(
+        database, lease_seconds=settings.turn_lease_seconds, on_delete=forget_deleted
+    )
     queue = Jobs(database, lease_seconds=settings.job_lease_seconds, in_order=[LOAD])
-    summariser = Summariser(
+    reader = Reader(
         summary_model,
         max_tokens=settings.summary_max_tokens,
         context_tokens=settings.summary_context_tokens,
     )
+    facts = Facts(database, run_now=run_now, clock=clock)
+    fact_pusher = FactPusher(database, queue, index, embedder)
+    entities = Entities(database, clock=clock)
+    memory_words = lexicon_refill.Refill(database, queue, timezone=settings.timezone, clock=clock)
     episodes = Episodes(database, every_messages=settings.summary_every_messages, clock=clock)
     checkpoints = Checkpoints(
-        database, sessions, episodes, queue, index, embedder, summariser, clock=clock
-    )
-    gates = embedder.thresholds
-    recall = Recall(
         database,
+        sessions,
         episodes,
+        facts,
+        queue,
         index,
         embedder,
-        threshold=_or(settings.memory_threshold, gates.memory),
+        reader,
+        timezone=settings.timezone,
+        exchanges=settings.memory_exchanges,
+        clock=clock,
+    )
+    recall = Recall(
+        database,
+        index,
+        embedder,
+        entities,
+        threshold=gates.memory.value,
+        fact_threshold=gates.facts.value,
         top_k=settings.memory_top_k,
+        recency=settings.memory_recency_weight,
+        clock=clock,
     )
 
-    async def run_now(tenant_id: str, kind: str, key: str) -> BaseException | None:
-        return await worker.run_now(tenant_id, kind, key)
+    use = Use(database)
+    evictor = Evictor(
+        database,
+        Policy(
+            settings.eviction_policy,
+            max_age_days=settings.eviction_max_age_days,
+            max_memories=settings.eviction_max_memories,
+            min_importance=settings.eviction_min_importance,
+            keep_facts=settings.eviction_keep_facts,
+        ),
+        run_now=run_now,
+    )
+    retention = Retention(
+        database,
+        queue,
+        index,
+        days=settings.message_retention_days,
+        timezone=settings.timezone,
+    )
 
     def wake() -> None:
         worker.wake()
@@ -251,7 +329,7 @@ def _assemble(
     document_search = DocumentSearch(
         database,
         index,
-        threshold=_or(settings.document_threshold, gates.documents),
+        threshold=gates.documents.value,
         top_k=settings.document_top_k,
     )
     documents = Documents(
@@ -265,7 +343,14 @@ def _assemble(
     )
     worker = Worker(
         queue,
-        {**checkpoints.handlers(), **documents.handlers(), **records.handlers()},
+        {
+            **checkpoints.handlers(),
+            **fact_pusher.handlers(),
+            **memory_words.handlers(),
+            **retention.handlers(),
+            **documents.handlers(),
+            **records.handlers(),
+        },
         lease_seconds=settings.job_lease_seconds,
     )
     loads = Loads(
@@ -279,16 +364,23 @@ def _assemble(
         clock=clock,
     )
     loader = Worker(queue, loads.handlers(), lease_seconds=settings.job_lease_seconds)
+    profile = Profile(
+        database, max_facts=settings.profile_max_facts, max_tokens=settings.profile_max_tokens
+    )
     turns = Turns(
         sessions=sessions,
         episodes=episodes,
         recall=recall,
         documents=document_search,
-        retriever=Retriever(embedder, recall, document_search),
+        retriever=Retriever(embedder, recall, document_search, profile),
+        use=use,
         model=chat_model,
         embedding_model=embedder.name,
         background=background,
-        budget=Budget(settings.context_tokens, settings.reply_max_tokens),
+        budget=Budget(
+            settings.context_tokens, settings.reply_max_tokens, settings.profile_max_tokens
+        ),
+        timezone=settings.timezone,
         wait_seconds=settings.turn_wait_seconds,
         renew_seconds=settings.turn_lease_seconds / 3,
         clock=clock,
@@ -311,6 +403,13 @@ def _assemble(
         episodes=episodes,
         checkpoints=checkpoints,
         recall=recall,
+        facts=facts,
+        fact_pusher=fact_pusher,
+        memory_words=memory_words,
+        entities=entities,
+        graph=Graph(database, clock=clock),
+        profile=profile,
+        imports=Imports(database, timezone=settings.timezone, wake=wake, clock=clock),
         documents=documents,
         document_search=document_search,
         loads=loads,
@@ -322,16 +421,20 @@ def _assemble(
         worker=worker,
         loader=loader,
         monitor=Monitor(
-            sessions, episodes, stale_after=timedelta(seconds=settings.stale_after_seconds)
+            sessions,
+            episodes,
+            evictor,
+            retention,
+            stale_after=timedelta(seconds=settings.stale_after_seconds),
         ),
+        evictor=evictor,
+        retention=retention,
+        use=use,
         stamp=stamp,
+        gates=gates,
         limits=Limits(settings.message_max_chars, settings.heartbeat_seconds),
         clock=clock,
     )
-
-
-def _or(setting: float | None, measured: float) -> float:
-    return measured if setting is None else setting
 
 
 async def _open_index(index: Index) -> None:

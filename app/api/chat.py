@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Storable, Text
+from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Storable, Text, Zone
 from app.api.responses import documented, error_body, event, event_stream
 from app.chat.ask import Ask
 from app.chat.running import Answer, Failed, Running
@@ -48,11 +48,22 @@ class ChatRequest(Body):
         ),
     ] = None
     top_k: Annotated[int | None, Field(ge=0, le=100, description="How many documents.")] = None
+    timezone: Annotated[
+        Zone | None,
+        Field(
+            description='The user\'s, an IANA name: when their "yesterday" was.',
+            examples=["America/Chicago"],
+        ),
+    ] = None
 
 
 class Source(BaseModel):
+    """A passage. `relevance` orders the sources of one reply; `why`: what each side says of it."""
+
     id: str
     score: float
+    relevance: float
+    why: dict[str, float]
     text: str
     metadata: dict[str, Any]
 
@@ -101,6 +112,7 @@ async def chat(
         memory=body.memory,
         filters=filters,
         top_k=body.top_k,
+        timezone=body.timezone,
     )
     running = await runtime.turns.start(ask)
     if body.stream:
@@ -134,7 +146,14 @@ def as_response(answer: Answer) -> ChatResponse:
         message_id=answer.message_id,
         reply=answer.reply,
         sources=[
-            Source(id=p.id, score=p.score, text=p.text, metadata=dict(p.metadata))
+            Source(
+                id=p.id,
+                score=p.score,
+                relevance=p.relevance,
+                why=dict(p.why),
+                text=p.text,
+                metadata=dict(p.metadata),
+            )
             for p in answer.passages
         ],
         memories=[MemoryOut.model_validate(m, from_attributes=True) for m in answer.memories],

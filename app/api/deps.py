@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.errors import Forbidden
 from app.identity import Caller
+from app.text.zones import zone_name
 from app.wiring import Runtime
 
 T = TypeVar("T")
@@ -29,13 +30,43 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class MemoryFactOut(BaseModel):
+    """A fact that fits the question; true from `valid_from` until `valid_to`, null: it still is."""
+
+    fact_id: str
+    subject: str
+    predicate: str
+    value: str
+    statement: str
+    kind: str
+    confidence: float
+    said_by: str
+    session_id: str | None
+    seq: int | None
+    quote: str | None
+    learned_at: datetime
+    valid_from: datetime
+    valid_to: datetime | None
+
+
 class MemoryOut(BaseModel):
+    """One record for each session, with its facts that fit.
+
+    `score` is the best cosine of its vectors; `relevance` (0 to 1) is the order, by meaning, words
+    and age together, the best match being 1 before its age counts. `why` it passed: `dense` or
+    `fact` (the cosine of the conversation, of a fact), `lexical` (the question's words), `related`
+    (a name that belongs to whom the question names); `recency`: age counted fully.
+    """
+
     id: str
     memory_type: str
     session_id: str
     score: float
     text: str
     created_at: datetime
+    relevance: float = 0.0
+    why: list[str] = []
+    facts: list[MemoryFactOut] = []
 
 
 def _storable(given: T) -> T:
@@ -90,6 +121,7 @@ Id = Annotated[
     AfterValidator(_addressable),
 ]
 
+Zone = Annotated[str, AfterValidator(zone_name)]
 
 UserQuery = Annotated[Id | None, Query(description="Whose; counts from gateways and admins only.")]
 

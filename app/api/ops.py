@@ -12,6 +12,7 @@ from app.api.responses import documented
 from app.errors import AppError
 from app.index.base import namespace
 from app.llm.base import ChatModel, Embedder
+from app.memory import tally
 
 router = APIRouter(tags=["operations"])
 
@@ -57,12 +58,31 @@ class Ready(BaseModel):
     late_failures: int
 
 
+class Threshold(BaseModel):
+    """From which score on things count, and who says so: the settings, `calibrate`, the model."""
+
+    value: float
+    origin: Literal["setting", "calibrated", "default"]
+
+
+class Thresholds(BaseModel):
+    """As they were when the service started."""
+
+    memory: Threshold
+    facts: Threshold
+    documents: Threshold
+
+
 class Stats(BaseModel):
+    """`forgotten`: what eviction and the retention of messages have removed so far."""
+
     tenant_id: str
     sessions: dict[str, int]
     episodes: dict[str, int]
     documents: dict[str, int]
     vectors: dict[str, int]
+    forgotten: dict[str, int]
+    thresholds: Thresholds
 
 
 @router.get("/health/live")
@@ -113,7 +133,7 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
 
 @router.get("/stats", responses=documented(403, 502, 504))
 async def stats(caller: AdminDep, runtime: RuntimeDep) -> Stats:
-    """Count what a tenant has."""
+    """Count what a tenant has; the thresholds in force are the whole service's."""
     tenant = caller.tenant_id
     vectors = await runtime.index.counts()
     return Stats(
@@ -122,6 +142,8 @@ async def stats(caller: AdminDep, runtime: RuntimeDep) -> Stats:
         episodes=await runtime.episodes.counts(tenant),
         documents=await runtime.documents.counts(tenant),
         vectors={kind: vectors.get(namespace(kind, tenant), 0) for kind in ("documents", "memory")},
+        forgotten=await tally.read(runtime.database, tenant),
+        thresholds=Thresholds.model_validate(runtime.gates, from_attributes=True),
     )
 
 

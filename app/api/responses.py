@@ -95,7 +95,7 @@ def _as_app_error(error: RequestValidationError) -> InvalidRequest:
     elif kind == "model_attributes_type":
         message = "the body must be a JSON object, sent with Content-Type: application/json"
     elif kind == "value_error":
-        message = f"{where} {first['ctx']['error']}"
+        message = f"{where or 'the body'} {first['ctx']['error']}"
     elif kind == "extra_forbidden":
         message = f"unknown field {where!r}"
     else:

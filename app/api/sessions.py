@@ -41,6 +41,7 @@ class MessageOut(BaseModel):
     message_id: str
     seq: int
     role: Literal["user", "assistant"]
+    speaker: str | None
     content: str
     status: Literal["pending", "complete", "interrupted", "failed"]
     client_message_id: str | None
@@ -49,8 +50,11 @@ class MessageOut(BaseModel):
 
 
 class SessionDetail(SessionOut):
+    """`removed_up_to_seq`: messages up to it were old and summarised, and are gone; 0: none is."""
+
     summary: str | None
     summary_covers_seq: int
+    removed_up_to_seq: int
     messages: list[MessageOut]
     next_after_seq: int | None
 
@@ -135,6 +139,7 @@ async def get_session(
         **_session_out(session).model_dump(),
         summary=None if episode is None else episode.text,
         summary_covers_seq=session.covered_seq,
+        removed_up_to_seq=await runtime.retention.removed_up_to(session),
         messages=[_message_out(message) for message in page],
         next_after_seq=page[-1].seq if len(page) == limit else None,
     )
@@ -204,6 +209,7 @@ def _message_out(message: Message) -> MessageOut:
         message_id=message.id,
         seq=message.seq,
         role=message.role,
+        speaker=message.speaker,
         content=message.content,
         status=message.status,
         client_message_id=message.client_message_id,

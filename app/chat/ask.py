@@ -10,7 +10,10 @@ from app.sessions.base import MemoryMode
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One question, checked and entitled. `top_k` is for documents; None means the setting."""
+    """One question, checked and entitled. `top_k` is for documents; None means the setting.
+
+    timezone: the user's, an IANA name.
+    """
 
     tenant_id: str
     user_id: str
@@ -20,3 +23,4 @@ class Ask:
     memory: MemoryMode = "on"
     filters: Filter | None = None
     top_k: int | None = None
+    timezone: str | None = None

@@ -24,7 +24,8 @@ async def read_history(sessions: SessionStore, episodes: Episodes, turn: Turn) -
     """Return the history before a turn's question; costs the same for a session of any length."""
     session = turn.session
     messages = await sessions.history(turn, limit=RECENT)
-    if not messages or messages[0].seq == 1:
+    first = messages[0].seq if messages else turn.question.seq  # old ones may have been removed
+    if first == 1:
         return History(messages, "")
     episode = await episodes.get(session.tenant_id, session.session_id)
     is_ours = episode is not None and episode.user_id == session.user_id

@@ -1,6 +1,6 @@
 """The explanation that is stored with a reply, and what a repeat reads out of it. Touches nothing.
 
-It names memories and documents by id and score and holds none of their text: what is forgotten
+It names memories, facts and documents by id and holds none of their text: what is forgotten
 later must be gone from here too.
 """
 
@@ -41,17 +41,27 @@ def write_receipt(
                     "session_id": memory.session_id,
                     "memory_type": memory.memory_type,
                     "score": memory.score,
+                    "relevance": memory.relevance,
+                    "why": list(memory.why),
+                    "fact_ids": [fact.fact_id for fact in memory.facts],
                 }
                 for memory in prompt.memories
             ],
             "dropped": prompt.dropped["memories"],
         },
+        "profile": [{"fact_id": fact.fact_id} for fact in prompt.profile],
         "documents": {
             "filters": ask.filters,
             "threshold": found.threshold,
             "best_below": found.best_below,
             "used": [
-                {"id": p.id, "source": p.metadata.get("source"), "score": p.score}
+                {
+                    "id": p.id,
+                    "source": p.metadata.get("source"),
+                    "score": p.score,
+                    "relevance": p.relevance,
+                    "why": dict(p.why),
+                }
                 for p in prompt.passages
             ],
             "dropped": prompt.dropped["documents"],
@@ -71,10 +81,10 @@ def write_receipt(
 
 
 def used_memories(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the memories that a receipt names: id, session_id, score."""
+    """Return the memories that a receipt names: id, session_id, score, fact_ids."""
     return list(receipt.get("memory", {}).get("used", []))
 
 
-def used_passages(receipt: Mapping[str, Any]) -> dict[str, float]:
-    """Return the passages that a receipt names, id -> score."""
-    return {used["id"]: used["score"] for used in receipt.get("documents", {}).get("used", [])}
+def used_passages(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the passages that a receipt names: id, score, relevance, why."""
+    return list(receipt.get("documents", {}).get("used", []))

@@ -21,16 +21,19 @@ from app.background import Background
 from app.chat.ask import Ask
 from app.chat.history import read_history
 from app.chat.prompt import Budget, Prompt, build_prompt, check_size
-from app.chat.receipt import used_memories, used_passages, write_receipt
+from app.chat.receipt import write_receipt
+from app.chat.repeat import Repeats
 from app.chat.retrieve import Retriever
 from app.chat.running import Answer, Running
 from app.chat.turnstile import Turnstile
-from app.errors import AppError, Conflict, SessionBusy, UpstreamError
-from app.knowledge.search import DocumentSearch, Passage
+from app.errors import AppError, Conflict, SessionBusy
+from app.knowledge.search import DocumentSearch
 from app.llm.base import ChatModel, Finish, Token
 from app.memory.episodes import Episodes
 from app.memory.recall import Recall
+from app.memory.use import Use
 from app.sessions.base import NewTurn, SessionStore, Status, Turn
+from app.text.zones import zone_or_utc
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +60,11 @@ class _Draft:
 
 
 class Turns:
-    """Runs turns. `renew_seconds` is a fraction of the store's lease on a reply."""
+    """Runs turns.
+
+    timezone: an IANA name, for users whose session names none.
+    renew_seconds: a fraction of the store's lease on a reply.
+    """
 
     def __init__(
         self,
@@ -67,10 +74,12 @@ class Turns:
         recall: Recall,
         documents: DocumentSearch,
         retriever: Retriever,
+        use: Use,
         model: ChatModel,
         embedding_model: str,
         background: Background,
         budget: Budget,
+        timezone: str,
         wait_seconds: float,
         renew_seconds: float,
         clock: Callable[[], datetime],
@@ -78,13 +87,14 @@ class Turns:
     ) -> None:
         self._sessions = sessions
         self._episodes = episodes
-        self._recall = recall
-        self._documents = documents
+        self._repeats = Repeats(recall, documents)
         self._retriever = retriever
+        self._use = use
         self._model = model
         self._embedding_model = embedding_model
         self._background = background
         self._budget = budget
+        self._timezone = timezone
         self._wait_seconds = wait_seconds
         self._renew_seconds = renew_seconds
         self._clock = clock
@@ -109,7 +119,10 @@ class Turns:
             if turn.mine:
                 await self._answer(ask, turn, running)
             else:
-                await self._repeat(turn, running)
+                answer = await self._repeats.answer(turn)
+                running.pass_the_bar()
+                running.emit(Token(answer.reply))
+                running.emit(answer)
         except AppError as error:
             running.fail(error)
         except asyncio.CancelledError:
@@ -129,6 +142,7 @@ class Turns:
             client_message_id=ask.client_message_id,
             memory=ask.memory,
             holder=uuid.uuid4().hex,
+            timezone=ask.timezone,
         )
         patience = time.monotonic() + self._wait_seconds
         while True:
@@ -161,14 +175,16 @@ class Turns:
     async def _steps(self, ask: Ask, draft: _Draft, running: Running) -> Answer:
         """Retrieve, build the prompt, speak, store: the turn from its own moment on."""
         draft.marks["waited"] = time.monotonic()
+        now = self._clock()
         history, retrieved = await asyncio.gather(
             read_history(self._sessions, self._episodes, draft.turn),
-            self._retriever.search(ask),
+            self._retriever.search(ask, now),
         )
         draft.marks["retrieved"] = time.monotonic()
         prompt = build_prompt(
             ask.text,
-            now=self._clock(),
+            now=now.astimezone(zone_or_utc(draft.turn.session.timezone or self._timezone)),
+            profile=retrieved.profile,
             history=history.messages,
             summary=history.summary,
             memories=() if retrieved.recalled is None else retrieved.recalled.memories,
@@ -187,6 +203,7 @@ class Turns:
             milliseconds=draft.milliseconds(),
         )
         await self._store(draft, "complete", receipt, None)
+        self._note_use(ask, prompt, now)
         return Answer(
             session_id=ask.session_id,
             message_id=draft.turn.reply.id,
@@ -195,6 +212,20 @@ class Turns:
             passages=prompt.passages,
             receipt=receipt,
         )
+
+    def _note_use(self, ask: Ask, prompt: Prompt, now: datetime) -> None:
+        """Have it noted what was of use, in the background.
+
+        The profile is left out: it stands in every prompt, whatever is asked.
+        """
+        used = prompt.memories
+        sessions = [memory.session_id for memory in used if memory.session_id]
+        facts = [fact.fact_id for memory in used for fact in memory.facts]
+        if sessions or facts:
+            self._background.spawn(
+                f"use of the memories in session {ask.session_id}",
+                self._use.record(ask.tenant_id, sessions, facts, now),
+            )
 
     async def _speak(self, prompt: Prompt, draft: _Draft, running: Running) -> Finish:
         finish: Finish | None = None
@@ -253,34 +284,3 @@ class Turns:
                     return  # ended, deleted or taken over: storing will find out
             except AppError as error:
                 log.warning("could not renew the lease of a turn: %s", error.message)
-
-    async def _repeat(self, turn: Turn, running: Running) -> None:
-        """Give the stored answer again, with what is still there of its sources."""
-        stored = turn.reply
-        receipt = stored.receipt or {}
-        memories = await self._recall.load(
-            stored.tenant_id,
-            turn.session.user_id,
-            used_memories(receipt),
-            until=stored.created_at,
-        )
-        passages = await self._passages_again(stored.tenant_id, used_passages(receipt))
-        running.pass_the_bar()
-        running.emit(Token(stored.content))
-        running.emit(
-            Answer(
-                session_id=stored.session_id,
-                message_id=stored.id,
-                reply=stored.content,
-                memories=tuple(sorted(memories, key=lambda memory: -memory.score)),
-                passages=tuple(sorted(passages, key=lambda passage: -passage.score)),
-                receipt={**receipt, "repeated": True},
-            )
-        )
-
-    async def _passages_again(self, tenant_id: str, scores: dict[str, float]) -> list[Passage]:
-        try:
-            return await self._documents.load(tenant_id, scores) if scores else []
-        except UpstreamError as error:  # the reply itself is here, whatever ails the index
-            log.warning("a repeated reply comes without its sources: %s", error.message)
-            return []

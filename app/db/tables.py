@@ -196,8 +196,36 @@ facts = sa.Table(
     sa.Column("indexed_version", sa.Integer, nullable=False),  # of one stored by itself
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
-    sa.Index("facts_of_user", "tenant_id", "user_id", "key"),
+    sa.Index("facts_of_user", "tenant_id", "user_id", "key", "valid_from"),
+    sa.Index("facts_latest", "tenant_id", "user_id", "last_seen_at"),
+    sa.Index("facts_of_value", "tenant_id", "user_id", "value_key"),
     sa.Index("facts_of_session", "tenant_id", "session_id"),
+)
+sa.Index(
+    "facts_of_profile",  # in the order in which a profile wants them
+    facts.c.tenant_id,
+    facts.c.user_id,
+    facts.c.kind,
+    facts.c.sightings,
+    facts.c.last_seen_at,
+    facts.c.valid_to,
+    sqlite_where=facts.c.subject == "user",
+    postgresql_where=facts.c.subject == "user",
+)
+sa.Index(
+    "facts_alone",  # the vectors of the latest may not be there yet
+    facts.c.tenant_id,
+    facts.c.user_id,
+    facts.c.updated_at,
+    sqlite_where=facts.c.number.is_(None),
+    postgresql_where=facts.c.number.is_(None),
+)
+sa.Index(
+    "facts_marked",
+    facts.c.tenant_id,
+    facts.c.user_id,
+    sqlite_where=facts.c.mark.is_not(None),
+    postgresql_where=facts.c.mark.is_not(None),
 )
 
 fact_sightings = sa.Table(
@@ -205,11 +233,16 @@ fact_sightings = sa.Table(
     metadata,
     sa.Column("tenant_id", sa.Text, primary_key=True),
     sa.Column("fact_id", sa.Text, primary_key=True),
-    sa.Column("session_id", sa.Text, primary_key=True),
+    sa.Column("session_id", sa.Text, primary_key=True),  # "": it was told by itself
     sa.Column("seq", sa.Integer, primary_key=True),
     sa.Column("quote", sa.Text, nullable=False),
     sa.Column("said_by", sa.Text, nullable=False),
     sa.Column("said_at", Instant, nullable=False),
+    # What it says of the fact by itself, for whatever else was said may be forgotten.
+    sa.Column("value", sa.Text, nullable=False),
+    sa.Column("statement", sa.Text, nullable=False),
+    sa.Column("valid_from", Instant, nullable=False),
+    sa.Column("ends_at", Instant),
     sa.Index("fact_sightings_of_session", "tenant_id", "session_id"),
 )
 

@@ -1,6 +1,6 @@
 """Documents in and out: SQL is the record, the index is derived from it.
 
-Touches: `documents`, the jobs, the index.
+Touches: `documents`, the lexical index, the jobs, the index.
 """
 
 from __future__ import annotations
@@ -22,7 +22,18 @@ from app.index.base import Index, Metadata, namespace
 from app.jobs import Claim, Handler, Jobs
 from app.knowledge.pending import cancel_loads, leave_out, left_out
 from app.knowledge.push import ROWS_AT_ONCE, Pusher
-from app.knowledge.rows import Ready, ids_of, ready, remove, rows_by_id, sources_of, store_all
+from app.knowledge.refill import REINDEX, Refill
+from app.knowledge.rows import (
+    Ready,
+    fingerprints,
+    ids_of,
+    ready,
+    remove,
+    rows_by_id,
+    sources_of,
+    store_all,
+    with_words,
+)
 from app.llm.base import Embedder
 from ingest.document import Document
 
@@ -78,13 +89,14 @@ class Documents:
         self._queue = queue
         self._index = index
         self._pusher = Pusher(database, index, embedder)
+        self._words = Refill(database, queue, clock)
         self._run_now = run_now
         self._clock = clock
         self._on_delete = on_delete
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what the worker calls for each kind of job."""
-        return {KIND: self._sync}
+        return {KIND: self._sync, REINDEX: self._words.run}
 
     async def put(
         self, tenant_id: str, batch: Sequence[Document], *, held: Claim | None = None
@@ -98,7 +110,10 @@ class Documents:
         is raised; what was deleted since it began is left out.
         """
         unique = {document.id: document for document in batch}
-        ready = await asyncio.to_thread(_ready, tenant_id, unique.values(), self._index.dimension)
+        known = await self._database.read(fingerprints(tenant_id, unique))
+        ready = await asyncio.to_thread(
+            _ready, tenant_id, unique.values(), self._index.dimension, known
+        )
         now = self._clock()
 
         def put(connection: Connection) -> dict[str, int]:
@@ -179,8 +194,12 @@ class Documents:
         return sum(map(len, parts.values()))
 
     async def refill(self, tenant_id: str) -> int:
-        """Empty a tenant's documents namespace and fill it from SQL; returns how many there are."""
+        """Empty a tenant's documents namespace and fill it from SQL; returns how many there are.
+
+        So are the words of the lexical index.
+        """
         await self._index.clear(namespace("documents", tenant_id))
+        await self._words.all(tenant_id)
         here = documents.c.tenant_id == tenant_id
         await self._database.write(
             lambda c: c.execute(documents.update().where(here).values(indexed_version=0))
@@ -264,8 +283,10 @@ class Documents:
         await self._queue.finish(claim, lambda _: None)
 
 
-def _ready(tenant_id: str, batch: Iterable[Document], dimension: int) -> list[Ready]:
-    return [ready(tenant_id, document, dimension) for document in batch]
+def _ready(
+    tenant_id: str, batch: Iterable[Document], dimension: int, known: Mapping[str, str]
+) -> list[Ready]:
+    return [with_words(ready(tenant_id, document, dimension), known) for document in batch]
 
 
 def _shown(row: Any) -> StoredDocument:

@@ -1,4 +1,4 @@
-"""The rows of documents: read, written, locked. Touches: `documents`.
+"""The rows of documents: read, written, locked. Touches: `documents`, the lexical index.
 
 Whoever locks several rows does so by ascending id, so that no two can wait for each other; a row
 of `jobs` is locked before them.
@@ -7,7 +7,7 @@ of `jobs` is locked before them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from app.db import Connection
 from app.db.insert import insert_all_new
 from app.db.tables import documents
 from app.knowledge.chunked import count_chunks
+from app.knowledge.words import Words, count_words, drop_words, write_words
 from ingest.document import Document
 
 AT_ONCE = 500  # values of one statement; some databases take no more than 999
@@ -31,6 +32,7 @@ _this = sa.and_(
 )
 _BY_ID = sa.select(documents).where(_these)
 _SOURCES = sa.select(documents.c.document_id, documents.c.source).where(_these)
+_FINGERPRINTS = sa.select(documents.c.document_id, documents.c.fingerprint).where(_these)
 _LOCKED = (
     sa.select(
         documents.c.document_id,
@@ -55,11 +57,15 @@ _REMOVE = (
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A document that the index can hold, with what it takes time to find out."""
+    """A document that the index can hold, with what it takes time to find out.
+
+    words: None for one that is unchanged as far as is known.
+    """
 
     document: Document
     fingerprint: str
     chunk_count: int
+    words: Words | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,22 @@ class Pushed:
 def ready(tenant_id: str, document: Document, dimension: int) -> Ready:
     """Check a document before anything is stored. Raises `InvalidRequest`."""
     return Ready(document, document.fingerprint(), count_chunks(tenant_id, document, dimension))
+
+
+def with_words(it: Ready, known: Mapping[str, str]) -> Ready:
+    """Count a document's words ahead of its transaction, unless its fingerprint is known."""
+    if known.get(it.document.id) == it.fingerprint:
+        return it
+    return replace(it, words=count_words(it.document))
+
+
+def fingerprints(tenant_id: str, ids: Collection[str]) -> Callable[[Connection], dict[str, str]]:
+    """Read the fingerprints of the documents that exist, by id."""
+    return lambda connection: {
+        row.document_id: row.fingerprint
+        for part in _parts(ids)
+        for row in connection.execute(_FINGERPRINTS, {"tenant": tenant_id, "ids": part})
+    }
 
 
 def rows_by_id(tenant_id: str, ids: Collection[str]) -> Callable[[Connection], dict[str, Any]]:
@@ -125,11 +147,10 @@ def store_all(
     """
     left = {it.document.id: it for it in batch}
     work: list[Ready] = []
+    told: list[Ready] = []
     while left:  # once, unless a row goes after it was found, and before it is locked
-        missing = [
-            left[i] for i in sorted(left.keys() - sources_of(connection, tenant_id, left).keys())
-        ]
-        added = [_new(tenant_id, it, now) for it in missing]
+        missing = left.keys() - sources_of(connection, tenant_id, left).keys()
+        added = [_new(tenant_id, left[i], now) for i in sorted(missing)]
         insert_all_new(connection, documents, added, key=["tenant_id", "document_id"])
         changed = []
         for row in _lock(connection, tenant_id, left):
@@ -138,11 +159,16 @@ def store_all(
                 most = max(it.chunk_count, row.chunk_count)
                 held = {"chunk_count": most, **_content(it, now)}
                 changed.append({"tenant": tenant_id, "id": row.document_id, **held})
+                told.append(it)
                 work.append(it)
             elif row.indexed_version < row.version:
+                if row.document_id in missing:
+                    told.append(it)
                 work.append(it)
         if changed:
             connection.execute(_CHANGE, changed)
+    words = [count_words(it.document) if it.words is None else it.words for it in told]
+    write_words(connection, tenant_id, words)
     return work
 
 
@@ -166,11 +192,27 @@ def settle(connection: Connection, tenant_id: str, pushed: Mapping[str, Pushed])
 def remove(connection: Connection, tenant_id: str, ids: Collection[str]) -> dict[str, int]:
     """Delete rows; returns id -> chunks that the index may hold, of those that were there."""
     _lock(connection, tenant_id, ids)
+    drop_words(connection, tenant_id, ids)
     return {
         row.document_id: row.chunk_count
         for part in _parts(ids)
         for row in connection.execute(_REMOVE, {"tenant": tenant_id, "ids": part})
     }
+
+
+def index_words(
+    connection: Connection, tenant_id: str, counted: Mapping[str, tuple[str, Words]]
+) -> None:
+    """Index documents that are still what they were when their words were counted.
+
+    counted: by id, with the fingerprint. Whoever changed one since has indexed it.
+    """
+    now = {row.document_id: row.fingerprint for row in _lock(connection, tenant_id, counted)}
+    write_words(
+        connection,
+        tenant_id,
+        [words for i, (fingerprint, words) in counted.items() if now.get(i) == fingerprint],
+    )
 
 
 def _lock(connection: Connection, tenant_id: str, ids: Collection[str]) -> list[Any]:

@@ -1,39 +1,54 @@
-"""Passages of documents for a question. Touches: the index, `documents`.
+"""Passages of documents for a question, by meaning and by words.
 
-The index only ranks: what is found is told as SQL holds it now.
+Touches: the index, `documents`, the lexical index. Both only rank: what is found is told as SQL
+holds it now.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from app.db import Database
 from app.index.base import Filter, Index, Match, Metadata, Values, namespace
 from app.index.filters import Test, matcher
-from app.knowledge.chunked import chunk_rows
+from app.knowledge.asked import Chunk, Looked, Question, look, read_question
+from app.knowledge.chunked import chunk_ids, chunk_rows
+from app.knowledge.fusion import NOTHING, Candidate, Ranked, passes, rank
 from app.knowledge.rows import rows_by_id
 
-SPARE = 4  # asked for beyond `top_k`, for the index may still hold what is gone
+SPARE = 4  # looked at beyond `top_k`, for the index may still hold what is gone
+CANDIDATES = 40  # of each side: the more there are, the better a score can be told from the others
 MOST_ASKED = 500
+MOST_FETCHED = 40  # vectors of chunks that were found by their words only
+ROWS_AT_ONCE = 100
 INLINE_CHARS = 100_000  # cutting so much into chunks takes less time than asking another thread
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A found chunk. `id` is the chunk's: the document's id, with `#n` from the second one on."""
+    """A found chunk. `id` is the chunk's: the document's id, with `#n` from the second one on.
+
+    score: max(0, cosine), 0.0 while the index does not hold it yet. relevance: 0 to 1, what orders
+    the passages of one search; why: what "dense" and "lexical" say, each 0 to 1.
+    """
 
     id: str
     score: float
     text: str
     metadata: Metadata
+    relevance: float = 0.0
+    why: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The passages at or above `threshold`, best first, and the best score below it."""
+    """The passages that passed, best first, and the best score of one that did not."""
 
     passages: tuple[Passage, ...]
     threshold: float
@@ -54,61 +69,171 @@ class DocumentSearch:
         tenant_id: str,
         question: Values,
         *,
+        words: str = "",
         filter: Filter | None = None,
         top_k: int | None = None,
     ) -> Found:
-        """Rank passages by their cosine with `question` (float32, unit length).
+        """Rank passages by their cosine with `question` (float32, unit length) and its `words`.
 
-        A passage is what SQL holds now: the index, which may lag behind, only says which ones.
+        One passes by its score, or by a rare term that names something, or by most of what the
+        words tell. A passage is what SQL holds now: the index, which may lag behind, only says
+        which ones.
         """
-        gate = self._threshold
         top_k = self._top_k if top_k is None else top_k
         if top_k == 0:
-            return Found((), gate, None)
-        where = namespace("documents", tenant_id)
+            return Found((), self._threshold, None)
+        asked = max(CANDIDATES, top_k + SPARE)
         test = None if filter is None else matcher(filter)
-        asked = top_k + SPARE
+        read = read_question(words)
         while True:
-            matches = await self._index.query(where, question, top_k=asked, filter=filter)
-            live = await self._live(tenant_id, matches, test)
-            passed = [passage for passage in live if passage.score >= gate]
-            is_all = len(matches) < asked or matches[-1].score < gate
-            if len(passed) >= top_k or is_all or asked >= MOST_ASKED:
-                break
+            matches = await self._index.query(
+                namespace("documents", tenant_id), question, top_k=asked, filter=filter
+            )
+            looked = await self._look(tenant_id, read, matches, asked)
+            candidates = await self._candidates(tenant_id, question, matches, looked, test)
+            found = await self._told(tenant_id, rank(candidates), test, top_k)
+            is_all = len(matches) < asked or matches[-1].score < self._threshold
+            if test is not None:  # which the lexical index knows nothing of
+                is_all = is_all and looked.is_all
+            if len(found.passages) >= top_k or is_all or asked >= MOST_ASKED:
+                return found
             asked = min(asked * 4, MOST_ASKED)
-        below = [passage.score for passage in live if passage.score < gate]
-        return Found(tuple(passed[:top_k]), gate, max(below, default=None))
 
-    async def load(self, tenant_id: str, scores: Mapping[str, float]) -> list[Passage]:
-        """Return the passages that are still there among ids, with the scores given."""
-        rows = await self._index.fetch(namespace("documents", tenant_id), list(scores))
-        known = [Match(row.id, scores[row.id], row.metadata) for row in rows.values()]
+    async def load(self, tenant_id: str, used: Sequence[Mapping[str, Any]]) -> list[Passage]:
+        """Return what is still there of passages that were used, in their order.
+
+        used: of each its `id` and `score`, `relevance` and `why`.
+        """
+        ids = [str(each["id"]) for each in used]
+        rows = await self._index.fetch(namespace("documents", tenant_id), ids)
+        known = [
+            _used(each, str(rows[each["id"]].metadata.get("document_id")))
+            for each in used
+            if each["id"] in rows
+        ]
         return await self._live(tenant_id, known, None)
 
+    async def _look(
+        self, tenant_id: str, question: Question, matches: Sequence[Match], limit: int
+    ) -> Looked:
+        if not question.terms:
+            return Looked()
+        found = [_chunk(match) for match in matches]
+        return await self._database.read(lambda c: look(c, tenant_id, question, found, limit=limit))
+
+    async def _candidates(
+        self,
+        tenant_id: str,
+        question: Values,
+        matches: Sequence[Match],
+        looked: Looked,
+        test: Test | None,
+    ) -> list[Candidate]:
+        """Join what both sides found; what the words alone found gets its own cosine."""
+        by_meaning = {_chunk(match): match for match in matches}
+        by_words = [chunk for chunk in looked.chunks if chunk not in by_meaning]
+        by_words.sort(key=lambda chunk: (-looked.chunks[chunk].score, chunk))
+        ids = {chunk: chunk_ids(chunk[0], [chunk[1]])[0] for chunk in by_words}
+        if test is not None:
+            ids = await self._passing(tenant_id, ids, test)
+        ids = dict(islice(ids.items(), MOST_FETCHED))
+        where = namespace("documents", tenant_id)
+        vectors = await self._index.fetch(where, list(ids.values())) if ids else {}
+        found = [
+            Candidate(match.id, chunk[0], match.score, looked.chunks.get(chunk, NOTHING))
+            for chunk, match in by_meaning.items()
+        ]
+        for chunk, id in ids.items():
+            held = vectors.get(id)
+            score = None if held is None else _cosine(question, held.values)
+            found.append(Candidate(id, chunk[0], score, looked.chunks[chunk]))
+        return found
+
+    async def _passing(
+        self, tenant_id: str, ids: Mapping[Chunk, str], test: Test
+    ) -> dict[Chunk, str]:
+        """Return the chunks whose metadata pass the test."""
+        wanted = sorted({document_id for document_id, _ in ids})
+        good: set[str] = set()
+        for start in range(0, len(wanted), ROWS_AT_ONCE):
+            some = wanted[start : start + ROWS_AT_ONCE]
+            rows = await self._database.read(rows_by_id(tenant_id, some))
+            good |= await asyncio.to_thread(_ids_that_pass, tenant_id, rows, test)
+        return {chunk: id for chunk, id in ids.items() if id in good}
+
+    async def _told(
+        self, tenant_id: str, ranked: Sequence[Ranked], test: Test | None, top_k: int
+    ) -> Found:
+        """Return the first that pass and that SQL holds, in their order."""
+        gate = self._threshold
+        good = [it for it in ranked if passes(it.candidate, gate)]
+        bad = [it for it in ranked if not passes(it.candidate, gate)]
+        bad.sort(key=lambda it: -(it.candidate.score or 0.0))
+        passed: list[Passage] = []
+        at_once = top_k + SPARE
+        for start in range(0, len(good), at_once):
+            passed += await self._live(tenant_id, good[start : start + at_once], test)
+            if len(passed) >= top_k:
+                break
+        below = await self._live(tenant_id, bad[:SPARE], test)
+        return Found(
+            tuple(passed[:top_k]), gate, max((passage.score for passage in below), default=None)
+        )
+
     async def _live(
-        self, tenant_id: str, matches: Sequence[Match], test: Test | None
+        self, tenant_id: str, ranked: Sequence[Ranked], test: Test | None
     ) -> list[Passage]:
-        """Return what SQL holds of the matches, in their order, where it passes the test."""
-        if not matches:
+        """Return what SQL holds of some candidates, in their order, where it passes the test."""
+        if not ranked:
             return []
-        ids = {str(match.metadata.get("document_id")) for match in matches}
+        ids = {it.candidate.document_id for it in ranked}
         rows = await self._database.read(rows_by_id(tenant_id, ids))
         if sum(len(row.text) for row in rows.values()) <= INLINE_CHARS:
-            return _passages(tenant_id, matches, rows, test)
-        return await asyncio.to_thread(_passages, tenant_id, matches, rows, test)
+            return _passages(tenant_id, ranked, rows, test)
+        return await asyncio.to_thread(_passages, tenant_id, ranked, rows, test)
+
+
+def _used(each: Mapping[str, Any], document_id: str) -> Ranked:
+    score = float(each["score"])
+    candidate = Candidate(str(each["id"]), document_id, score, NOTHING)
+    return Ranked(candidate, each.get("relevance", score), each.get("why", {}))
 
 
 def _passages(
-    tenant_id: str, matches: Sequence[Match], rows: Mapping[str, Any], test: Test | None
+    tenant_id: str, ranked: Sequence[Ranked], rows: Mapping[str, Any], test: Test | None
 ) -> list[Passage]:
     held = {id: metadata for row in rows.values() for id, metadata in chunk_rows(tenant_id, row)}
     return [
-        _passage(match.id, match.score, held[match.id])
-        for match in matches
-        if match.id in held and (test is None or test(held[match.id]))
+        _passage(it, held[it.candidate.id])
+        for it in ranked
+        if it.candidate.id in held and (test is None or test(held[it.candidate.id]))
     ]
 
 
-def _passage(chunk_id: str, score: float, metadata: Metadata) -> Passage:
+def _ids_that_pass(tenant_id: str, rows: Mapping[str, Any], test: Test) -> set[str]:
+    return {
+        id for row in rows.values() for id, metadata in chunk_rows(tenant_id, row) if test(metadata)
+    }
+
+
+def _passage(it: Ranked, metadata: Metadata) -> Passage:
     shown = {k: v for k, v in metadata.items() if k not in ("text", "tenant_id")}
-    return Passage(chunk_id, score, str(metadata["text"]), shown)
+    return Passage(
+        it.candidate.id,
+        it.candidate.score or 0.0,
+        str(metadata["text"]),
+        shown,
+        it.relevance,
+        it.why,
+    )
+
+
+def _chunk(match: Match) -> Chunk:
+    number = match.metadata.get("chunk")
+    part = int(number) if isinstance(number, int | float) else 0
+    return str(match.metadata.get("document_id")), part
+
+
+def _cosine(question: Values, values: Values) -> float:
+    length = float(np.linalg.norm(values)) or 1.0
+    return max(0.0, float(question @ values) / length)

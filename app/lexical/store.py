@@ -13,6 +13,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -24,16 +25,19 @@ from app.lexical.terms import index_terms
 T = TypeVar("T")
 
 AT_ONCE = 400  # values of one statement
+MOST_COUNTED_AT_ONCE = 100  # terms; SQLite joins no more than 500 selects
 
 _item, _posting = lexical_items.c, lexical_postings.c
 _OF_REFS = sa.and_(
     _item.scope == sa.bindparam("of"), _item.ref.in_(sa.bindparam("refs", expanding=True))
 )
 _HELD = sa.select(_item.id, _item.ref, _item.part, _item.terms).where(_OF_REFS)
+_SOME_HELD = _HELD.limit(AT_ONCE)
+_NEW_POSTING = lexical_postings.insert()
 _DROP_POSTING = lexical_postings.delete().where(
-    _posting.scope == sa.bindparam("of"),
-    _posting.term == sa.bindparam("word"),
-    _posting.item == sa.bindparam("whose"),
+    _posting.scope == sa.bindparam("of", type_=sa.BigInteger),
+    _posting.term == sa.bindparam("word", type_=sa.Text),
+    _posting.item == sa.bindparam("whose", type_=sa.BigInteger),
 )
 _DROP_ITEMS = lexical_items.delete().where(_item.id.in_(sa.bindparam("ids", expanding=True)))
 _LOOKUP = (
@@ -44,6 +48,15 @@ _LOOKUP = (
         _posting.term.in_(sa.bindparam("words", expanding=True)),
     )
 )
+_ITEMS = sa.select(_item.id, _item.ref, _item.part, _item.length).where(
+    _OF_REFS, _item.part.in_(sa.bindparam("parts", expanding=True))
+)
+_COUNTS = sa.select(_posting.item, _posting.term, _posting.places).where(
+    _posting.scope == sa.bindparam("of"),
+    _posting.term.in_(sa.bindparam("words", expanding=True)),
+    _posting.item.in_(sa.bindparam("ids", expanding=True)),
+)
+_NEW_ITEMS = lexical_items.insert().returning(_item.id, _item.ref, _item.part)
 _SIZE = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_item.length), 0)).where(
     _item.scope == sa.bindparam("of")
 )
@@ -60,6 +73,17 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """An entry as it is stored: `postings` is term -> places."""
+
+    ref: str
+    part: int
+    units: str
+    length: int
+    postings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A term in one part of a ref. places: unit -> times; lengths: unit -> terms it has."""
 
@@ -68,6 +92,16 @@ class Hit:
     part: int
     places: Mapping[int, int]
     lengths: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A part of a ref, and how many terms it has in all."""
+
+    id: int
+    ref: str
+    part: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +121,21 @@ def scope_of(kind: str, tenant_id: str, user_id: str = "") -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) >> 1
 
 
-def put(connection: Connection, scope: int, entries: Sequence[Entry]) -> None:
+def count(entry: Entry) -> Counted:
+    """Count the terms of an entry: what takes the time, and needs no connection."""
+    lengths: dict[int, int] = {}
+    places: dict[str, dict[int, int]] = {}
+    for number, text in entry.units.items():
+        counts = Counter(index_terms(text))
+        lengths[number] = counts.total()
+        for term, times in counts.items():
+            places.setdefault(term, {})[number] = times
+    postings = {term: _written(times) for term, times in places.items()}
+    length = sum(lengths.values())
+    return Counted(entry.ref, entry.part, _written(lengths), length, postings)
+
+
+def put(connection: Connection, scope: int, entries: Sequence[Entry | Counted]) -> None:
     """Index some parts of refs, in place of what these parts held before."""
     latest = {(entry.ref, entry.part): entry for entry in entries}
     held = [
@@ -96,7 +144,7 @@ def put(connection: Connection, scope: int, entries: Sequence[Entry]) -> None:
         for row in connection.execute(_HELD, {"of": scope, "refs": refs})
         if (row.ref, row.part) in latest
     ]
-    _drop(connection, scope, held)
+    _drop(connection, held, scope)
     for some in _parts(latest.values()):
         _insert(connection, scope, some)
 
@@ -104,8 +152,8 @@ def put(connection: Connection, scope: int, entries: Sequence[Entry]) -> None:
 def remove(connection: Connection, scope: int, refs: Collection[str]) -> None:
     """Forget all parts of some refs; unknown ones are fine."""
     for some in _parts(refs):
-        held = connection.execute(_HELD, {"of": scope, "refs": some}).all()
-        _drop(connection, scope, held)
+        while held := connection.execute(_SOME_HELD, {"of": scope, "refs": some}).all():
+            _drop(connection, held, scope)
 
 
 def clear(connection: Connection, scope: int) -> None:
@@ -122,27 +170,96 @@ def frequencies(
     connection: Connection, scope: int, terms: Collection[str], *, most: int
 ) -> dict[str, int]:
     """Return in how many items each term is; the count of a common one ends above `most`."""
-    if not terms:
-        return {}
-    counts = [
-        sa.select(sa.literal(term).label("term"), sa.func.count().label("items")).select_from(
-            sa.select(_posting.item)
-            .where(_posting.scope == scope, _posting.term == term)
-            .limit(most + 1)
-            .subquery()
+    return {
+        some[row.number]: row.items
+        for some in _parts(terms, MOST_COUNTED_AT_ONCE)
+        for row in connection.execute(
+            _counting(len(some)),
+            {f"term{n}": t for n, t in enumerate(some)} | {"of": scope, "most": most + 1},
         )
-        for term in terms
+        if row.items
+    }
+
+
+@cache
+def _counting(terms: int) -> sa.CompoundSelect[Any]:
+    """Return what counts so many terms, each as far as is asked."""
+    return sa.union_all(
+        *(
+            sa.select(
+                sa.literal_column(str(number)).label("number"), sa.func.count().label("items")
+            ).select_from(
+                sa.select(_posting.item)
+                .where(
+                    _posting.scope == sa.bindparam("of"),
+                    _posting.term == sa.bindparam(f"term{number}"),
+                )
+                .limit(sa.bindparam("most"))
+                .subquery()
+            )
+            for number in range(terms)
+        )
+    )
+
+
+def best(
+    connection: Connection, scope: int, weights: Mapping[str, float], *, length: float, limit: int
+) -> list[Item]:
+    """Return the items that have the weightiest of some terms, the best first.
+
+    length: of an average item. How often an item has a term is left out: what is found is to be
+    scored. Reads every posting of the terms.
+    """
+    if not weights:
+        return []
+    weight = sa.case(weights, value=_posting.term)
+    earned = sa.func.sum(weight) / (_item.length + 2.0 * length)
+    statement = (
+        sa.select(_item.id, _item.ref, _item.part, _item.length)
+        .join(lexical_postings, _posting.item == _item.id)
+        .where(_posting.scope == sa.bindparam("of"), _posting.term.in_(list(weights)))
+        .group_by(_item.id, _item.ref, _item.part, _item.length)
+        .order_by(earned.desc(), _item.id)
+        .limit(limit)
+    )
+    return [Item(*row) for row in connection.execute(statement, {"of": scope})]
+
+
+def items(connection: Connection, scope: int, refs: Mapping[str, Collection[int]]) -> list[Item]:
+    """Return what is indexed of some parts of refs."""
+    return [
+        Item(*row)
+        for some in _parts(refs)
+        for row in connection.execute(
+            _ITEMS, {"of": scope, "refs": some, "parts": sorted({p for r in some for p in refs[r]})}
+        )
+        if row.part in refs[row.ref]
     ]
-    return {row.term: row.items for row in connection.execute(sa.union_all(*counts)) if row.items}
+
+
+def counts(
+    connection: Connection, scope: int, terms: Collection[str], ids: Collection[int]
+) -> list[tuple[int, str, int]]:
+    """Return (item, term, times) of some terms in some items."""
+    return [
+        (row.item, row.term, sum(_pairs(row.places).values()))
+        for words in _parts(terms)
+        for some in _parts(ids)
+        for row in connection.execute(_COUNTS, {"of": scope, "words": words, "ids": some})
+    ]
 
 
 def lookup(connection: Connection, scope: int, terms: Collection[str]) -> list[Hit]:
     """Return where each term is."""
-    return [
-        Hit(row.term, row.ref, row.part, _pairs(row.places), _pairs(row.units))
-        for some in _parts(terms)
-        for row in connection.execute(_LOOKUP, {"of": scope, "words": some})
-    ]
+    read: dict[str, dict[int, int]] = {}  # a part holds several of the terms
+    found: list[Hit] = []
+    for some in _parts(terms):
+        for row in connection.execute(_LOOKUP, {"of": scope, "words": some}):
+            lengths = read.get(row.units)
+            if lengths is None:
+                lengths = read[row.units] = _pairs(row.units)
+            found.append(Hit(row.term, row.ref, row.part, _pairs(row.places), lengths))
+    return found
 
 
 def lengths(connection: Connection, scope: int) -> list[tuple[str, int, dict[int, int]]]:
@@ -153,52 +270,47 @@ def lengths(connection: Connection, scope: int) -> list[tuple[str, int, dict[int
     ]
 
 
-def _insert(connection: Connection, scope: int, entries: Sequence[Entry]) -> None:
-    counted = {
-        (entry.ref, entry.part): {n: Counter(index_terms(t)) for n, t in entry.units.items()}
-        for entry in entries
-    }
-    rows = []
-    for (ref, part), units in counted.items():
-        sizes = {n: sum(found.values()) for n, found in units.items()}
-        terms = sorted(set().union(*units.values()))
-        rows.append(
-            {
-                "scope": scope,
-                "ref": ref,
-                "part": part,
-                "units": _written(sizes),
-                "length": sum(sizes.values()),
-                "terms": " ".join(terms),
-            }
-        )
-    new = lexical_items.insert().returning(_item.id, _item.ref, _item.part)
-    ids = {(row.ref, row.part): row.id for row in connection.execute(new, rows)}
+def _insert(connection: Connection, scope: int, entries: Sequence[Entry | Counted]) -> None:
+    each = [entry if isinstance(entry, Counted) else count(entry) for entry in entries]
+    rows = [
+        {
+            "scope": scope,
+            "ref": it.ref,
+            "part": it.part,
+            "units": it.units,
+            "length": it.length,
+            "terms": " ".join(it.postings),
+        }
+        for it in each
+    ]
+    ids = {(row.ref, row.part): row.id for row in connection.execute(_NEW_ITEMS, rows)}
     postings = [
-        {"scope": scope, "term": term, "item": ids[which], "places": _written(places)}
-        for which, units in counted.items()
-        for term, places in _by_term(units).items()
+        (scope, term, ids[it.ref, it.part], places)
+        for it in each
+        for term, places in it.postings.items()
     ]
-    if postings:
-        connection.execute(lexical_postings.insert(), postings)
+    _each(connection, _NEW_POSTING, postings)
 
 
-def _by_term(units: Mapping[int, Mapping[str, int]]) -> dict[str, dict[int, int]]:
-    found: dict[str, dict[int, int]] = {}
-    for number, counts in units.items():
-        for term, times in counts.items():
-            found.setdefault(term, {})[number] = times
-    return found
-
-
-def _drop(connection: Connection, scope: int, held: Sequence[Any]) -> None:
-    gone = [
-        {"of": scope, "word": term, "whose": row.id} for row in held for term in row.terms.split()
-    ]
-    if gone:
-        connection.execute(_DROP_POSTING, gone)
+def _drop(connection: Connection, held: Sequence[Any], scope: int) -> None:
+    gone = [(scope, term, row.id) for row in held for term in row.terms.split()]
+    _each(connection, _DROP_POSTING, gone)
     for ids in _parts([row.id for row in held]):
         connection.execute(_DROP_ITEMS, {"ids": ids})
+
+
+def _each(connection: Connection, statement: Any, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Run a statement for each row of values, in their order within it.
+
+    Past SQLAlchemy's handling of values, which takes longer than the database does.
+    """
+    if rows:
+        connection.exec_driver_sql(_written_for(statement, connection.dialect), list(rows))
+
+
+@cache
+def _written_for(statement: Any, dialect: sa.Dialect) -> str:
+    return str(statement.compile(dialect=dialect))
 
 
 def _written(numbers: Mapping[int, int]) -> str:
@@ -209,7 +321,7 @@ def _pairs(written: str) -> dict[int, int]:
     return {int(key): int(value) for key, _, value in (p.partition(":") for p in written.split())}
 
 
-def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+def _parts(items: Iterable[T], size: int = AT_ONCE) -> Iterator[list[T]]:
     every = list(items)
-    for start in range(0, len(every), AT_ONCE):
-        yield every[start : start + AT_ONCE]
+    for start in range(0, len(every), size):
+        yield every[start : start + size]

@@ -83,6 +83,7 @@ class Thresholds:
     """The measured gates of one embedding model, as max(0, cosine)."""
 
     memory: float
+    facts: float
     documents: float
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 TAGS = (
+    "profile",
     "memories",
     "memory",
     "documents",
@@ -17,6 +18,7 @@ TAGS = (
     "question",
     "transcript",
     "previous_summary",
+    "known_facts",
     "conversation_summary",
 )
 _NAMED = rf"(?=\s*/?\s*(?:{'|'.join(TAGS)})\b)"

@@ -32,7 +32,7 @@ DIMENSIONS = {
     "pinecone:llama-text-embed-v2": 1024,
     "pinecone:multilingual-e5-large": 1024,
 }
-THRESHOLDS = {"openai:text-embedding-3-small": Thresholds(memory=0.70, documents=0.70)}
+THRESHOLDS = {"openai:text-embedding-3-small": Thresholds(memory=0.70, facts=0.70, documents=0.70)}
 
 BATCH = 96  # Pinecone's most inputs a request
 # Of a text, so that none is refused for its length: OpenAI takes 8,192 tokens, and no tokenizer
@@ -109,7 +109,7 @@ class MockEmbedder:
     def __init__(self, dimension: int = 384) -> None:
         self.name = f"mock:{dimension}"
         self.dimension = dimension
-        self.thresholds = Thresholds(memory=0.0, documents=0.0)
+        self.thresholds = Thresholds(memory=0.0, facts=0.0, documents=0.0)
         self.trouble: str | None = None
 
     async def embed(self, texts: Sequence[str], *, kind: Kind = "passage") -> Rows:

@@ -26,10 +26,10 @@ from app.text.clean import clean
 
 BUNDLED_NAME = "all-MiniLM-L6-v2-int8"
 BUNDLED_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-BUNDLED_THRESHOLDS = Thresholds(memory=0.42, documents=0.35)  # measured on LoCoMo
+BUNDLED_THRESHOLDS = Thresholds(memory=0.42, facts=0.55, documents=0.35)  # measured on LoCoMo
 BUNDLED_DIMENSION = 384
 # Lets much through: a threshold belongs to its model.
-UNMEASURED = Thresholds(memory=0.30, documents=0.30)
+UNMEASURED = Thresholds(memory=0.30, facts=0.40, documents=0.30)
 
 BATCH = 16
 BATCH_CHARS = 1_500  # with padding: more takes hundreds of MB, and no less time

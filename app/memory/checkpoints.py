@@ -1,62 +1,82 @@
-"""The checkpoint: a session's new messages become its episode, and the episode its vectors.
+"""The checkpoint: a session's new messages become its episode and facts, and these its vectors.
 
-Touches: `episodes`, `sessions`, the jobs, the chat model, the embedder, the index.
+Touches: `episodes`, `sessions`, `documents`, the facts, the lexical index, the jobs, the chat
+model, the embedder, the index.
 
-A job does one: summarise what is new (no transaction open), store it under the claim's fence, push
-the vectors from the stored row, and look whether the row moved meanwhile.
+A job does one: read what is new (no transaction open), store it under the claim's fence, push the
+vectors from the stored rows, and look whether these moved meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 
-from app import jobs
 from app.db import Connection, Database
 from app.db.tables import episodes, sessions
 from app.errors import NotFound
-from app.index.base import Index, Metadata, Vector, namespace, vector_id
+from app.index.base import Index, namespace
 from app.jobs import Claim, Handler, Jobs, Postpone
 from app.llm.base import Embedder
-from app.memory.episodes import Episode, Episodes
-from app.memory.summary import Summariser, Summary
+from app.memory.believing import Believed, believe
+from app.memory.episodes import Episodes
+from app.memory.facts import Facts
+from app.memory.given import documents_given
+from app.memory.reading import Reader
+from app.memory.storing import Learned, store
+from app.memory.vectors import Held, held, ids_of, vectors_of
 from app.sessions.base import Message, Session, SessionStore
 from app.sessions.rows import lock_session, of_session
-from app.text.sentences import sentences
+from app.text.zones import zone_or_utc
+
+log = logging.getLogger(__name__)
 
 PAGE = 500
 PUSHES = 5
-READINGS = 3  # of a session whose memory moves while it is summarised
-MAX_SENTENCES = 32
+READINGS = 3  # of a session whose memory moves while it is read
+KNOWN_FACTS = 25  # told to the model
 
 
 class Checkpoints:
-    """Does the jobs `summarise`, `close` and `sync_episode`."""
+    """Does the jobs `summarise`, `close` and `sync_episode`.
+
+    timezone: an IANA name, of users whose conversation names none.
+    exchanges: whether each exchange of a conversation has a vector of its own.
+    """
 
     def __init__(
         self,
         database: Database,
         sessions: SessionStore,
         episodes: Episodes,
+        facts: Facts,
         queue: Jobs,
         index: Index,
         embedder: Embedder,
-        summariser: Summariser,
+        reader: Reader,
         *,
+        timezone: str,
+        exchanges: bool,
         clock: Callable[[], datetime],
     ) -> None:
         self._database = database
         self._sessions = sessions
         self._episodes = episodes
+        self._facts = facts
         self._queue = queue
         self._index = index
         self._embedder = embedder
-        self._summariser = summariser
+        self._reader = reader
+        self._timezone = timezone
+        self._exchanges = exchanges
         self._clock = clock
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what the worker calls for each kind of job."""
@@ -70,9 +90,8 @@ class Checkpoints:
         """Empty a tenant's memory namespace and fill it from SQL; returns how many there are."""
         await self._index.clear(namespace("memory", tenant_id))
         here = episodes.c.tenant_id == tenant_id
-        await self._database.write(
-            lambda c: c.execute(episodes.update().where(here).values(indexed_version=0))
-        )
+        lost = episodes.update().where(here).values(indexed_version=0, indexed_seq=0)
+        await self._database.write(lambda c: c.execute(lost))
         filled = 0
         last = ""
         while ids := await self._database.read(partial(_page, tenant_id, last)):
@@ -112,7 +131,16 @@ class Checkpoints:
         await self._queue.finish(claim, lambda _: None)
 
     async def _cover_what_is_new(self, claim: Claim) -> Session | None:
-        """Summarise, store and index the session's new messages; None if it is gone."""
+        """Read, store and index the session's new messages; None if it is gone.
+
+        One job at a time: what two of them read, the model would be asked for twice.
+        """
+        which = (claim.tenant_id, claim.payload["session_id"])
+        lock = self._locks.setdefault(which, asyncio.Lock())
+        async with lock:
+            return await self._cover(claim)
+
+    async def _cover(self, claim: Claim) -> Session | None:
         for _ in range(READINGS):
             try:
                 session = await self._sessions.get(
@@ -121,7 +149,7 @@ class Checkpoints:
             except NotFound:
                 return None
             news = await self._news(session)
-            if not news or await self._revise(claim, session, news):
+            if not news or await self._learn(claim, session, news):
                 break
         else:
             raise Postpone("the session's memory keeps changing")
@@ -131,18 +159,28 @@ class Checkpoints:
             raise Postpone("a turn of the session is still running")  # or its key is used up
         return session
 
-    async def _revise(self, claim: Claim, session: Session, news: Sequence[Message]) -> bool:
-        """Summarise and store; False if the session's memory has moved since it was read."""
-        known = await self._episodes.get(session.tenant_id, session.session_id)
+    async def _learn(self, claim: Claim, session: Session, news: Sequence[Message]) -> bool:
+        """Read and store; False if the session's memory has moved since it was read."""
         said = [message for message in news if message.memory == "on" and message.content]
-        summary = None
-        if said:
-            previous = known.text if known is not None else ""
-            summary = await self._summariser.revise(previous, said)
+        learned = await self._read(session, said) if said else None
         now = self._clock()
         return await self._queue.commit(
-            claim, lambda c: _store(c, session, news, said, summary, known, now)
+            claim, lambda c: store(c, session, news, said, learned, self._timezone, now)
         )
+
+    async def _read(self, session: Session, said: Sequence[Message]) -> Learned:
+        """Have the model read what was said, given what is known, and believe what is supported."""
+        tenant_id, session_id = session.tenant_id, session.session_id
+        zone = zone_or_utc(session.timezone or self._timezone)
+        episode = await self._episodes.get(tenant_id, session_id)
+        previous = episode.text if episode is not None else ""
+        known = await self._facts.known(tenant_id, session.user_id, limit=KNOWN_FACTS)
+        reading = await self._reader.read(previous, said, known, zone)
+        documents = await self._database.read(partial(documents_given, tenant_id, said))
+        # In a thread: to hold some facts against a long conversation holds up other requests.
+        believed = await asyncio.to_thread(believe, reading, said, documents, previous, zone)
+        _log_refused(session, believed)
+        return Learned(reading.summary, reading.dropped, believed)
 
     async def _news(self, session: Session) -> list[Message]:
         """Return the messages after the covered ones, up to the first turn that is running."""
@@ -157,108 +195,39 @@ class Checkpoints:
         return news if running is None else [m for m in news if m.seq < running]
 
     async def _push(self, tenant_id: str, session_id: str, *, again: bool = False) -> None:
-        """Make the index agree with the stored row, also if the row moves meanwhile.
+        """Make the index agree with the stored rows, also if these move meanwhile.
 
         `again` pushes what counts as indexed, too: a push that was cut off, ours or another
         worker's, may have landed over a newer one.
         """
         where = namespace("memory", tenant_id)
         for _ in range(PUSHES):
-            episode = await self._episodes.get(tenant_id, session_id)
-            is_indexed = episode is not None and episode.indexed_version == episode.version
-            if is_indexed and not again:
+            read = partial(
+                held, tenant_id=tenant_id, session_id=session_id,
+                exchanges=self._exchanges, again=again,
+            )  # fmt: skip
+            memory = await self._database.read(read)
+            if memory is not None and not again and _is_indexed(memory):
+                return
+            if memory is None:
+                await self._index.delete(where, ids_of(session_id))
+            else:
+                vectors = await vectors_of(memory, self._embedder)
+                await self._index.upsert(where, vectors)
+                await self._index.delete(where, memory.surplus)
+            if await self._database.write(partial(_settled, read, memory)):
                 return
             again = True
-            vectors = [] if episode is None else await self._vectors(episode)
-            if vectors:
-                await self._index.upsert(where, vectors)
-            await self._index.delete(where, _ids(session_id)[len(vectors) :])
-            if await self._database.write(partial(_settled, tenant_id, session_id, episode)):
-                return
         raise Postpone("the episode keeps changing")
 
-    async def _vectors(self, episode: Episode) -> list[Vector]:
-        """Return the episode's vector, and one of each sentence of a longer summary.
 
-        One vector of several topics is near to none of them; a sentence's is.
-        """
-        said = sentences(episode.text)
-        texts = [episode.text, *(said[:MAX_SENTENCES] if len(said) > 1 else [])]
-        values = await self._embedder.embed(texts)
-        ids = _ids(episode.session_id)
-        return [
-            Vector(ids[n], values[n], _metadata(episode, text, "sentence" if n else "episode"))
-            for n, text in enumerate(texts)
-        ]
+def _is_indexed(memory: Held) -> bool:
+    return memory.episode.indexed_version == memory.episode.version
 
 
-def _ids(session_id: str) -> list[str]:
-    """Return the ids of all the vectors that a session may have, the episode's first."""
-    base = vector_id(session_id)
-    return [base, *(f"{base}#s{n}" for n in range(1, MAX_SENTENCES + 1))]
-
-
-def _metadata(episode: Episode, text: str, memory_type: str) -> Metadata:
-    return {
-        "tenant_id": episode.tenant_id,
-        "user_id": episode.user_id,
-        "session_id": episode.session_id,
-        "text": text,
-        "doc_type": "memory",
-        "memory_type": memory_type,
-        "created_at": episode.ended_at.timestamp(),
-    }
-
-
-def _store(
-    connection: Connection,
-    session: Session,
-    news: Sequence[Message],
-    said: Sequence[Message],
-    summary: Summary | None,
-    known: Episode | None,
-    now: datetime,
-) -> bool:
-    """Store what a checkpoint made of a session; False if its memory has moved since."""
-    current = lock_session(connection, session.tenant_id, session.session_id)
-    if current is None:
-        raise jobs.LostClaim
-    if current.memory_revision != session.memory_revision:
-        return False
-    connection.execute(
-        sessions.update()
-        .where(of_session(sessions, session.tenant_id, session.session_id))
-        .values(covered_seq=news[-1].seq, memory_revision=session.memory_revision + 1)
-    )
-    if summary is None:
-        return True
-    changed: dict[str, Any] = {
-        "version": session.memory_revision + 1,
-        "text": summary.text,
-        "covered_seq": news[-1].seq,
-        "dropped_sentences": summary.dropped + (known.dropped_sentences if known else 0),
-        "ended_at": said[-1].created_at,
-        "updated_at": now,
-    }
-    if known is not None:
-        connection.execute(
-            episodes.update()
-            .where(of_session(episodes, session.tenant_id, session.session_id))
-            .values(**changed)
-        )
-        return True
-    connection.execute(
-        episodes.insert().values(
-            tenant_id=session.tenant_id,
-            session_id=session.session_id,
-            user_id=session.user_id,
-            indexed_version=0,
-            started_at=said[0].created_at,
-            created_at=now,
-            **changed,
-        )
-    )
-    return True
+def _log_refused(session: Session, believed: Believed) -> None:
+    for reason, count in believed.refused.items():
+        log.info("refused %s facts of session %s: %s", count, session.session_id, reason)
 
 
 def _page(tenant_id: str, last: str, connection: Connection) -> Sequence[str]:
@@ -275,16 +244,25 @@ def _page(tenant_id: str, last: str, connection: Connection) -> Sequence[str]:
 
 
 def _settled(
-    tenant_id: str, session_id: str, pushed: Episode | None, connection: Connection
+    read: Callable[[Connection], Held | None], pushed: Held | None, connection: Connection
 ) -> bool:
-    """Say whether the row is still what was pushed, and note that it is indexed."""
-    here = of_session(episodes, tenant_id, session_id)
-    if pushed is None:
-        return connection.execute(sa.select(episodes.c.version).where(here)).first() is None
-    unmoved = sa.and_(
-        here,
-        episodes.c.version == pushed.version,
-        episodes.c.updated_at == pushed.updated_at,
+    """Say whether the rows are still what was pushed, and note that they are indexed."""
+    current = read(connection)
+    if pushed is None or current is None:
+        return pushed is None and current is None
+    if not pushed.is_same(current):
+        return False
+    episode = pushed.episode
+    indexed = (
+        episodes.update()
+        .where(
+            of_session(episodes, episode.tenant_id, episode.session_id),
+            episodes.c.version == episode.version,
+            episodes.c.updated_at == episode.updated_at,
+        )
+        .values(
+            indexed_version=episode.version,
+            indexed_seq=pushed.indexed_seq,
+        )
     )
-    indexed = episodes.update().where(unmoved).values(indexed_version=pushed.version)
     return connection.execute(indexed).rowcount == 1

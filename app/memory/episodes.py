@@ -14,6 +14,7 @@ from app.db import Connection, Database
 from app.db.tables import episodes, messages, sessions
 from app.errors import NotFound
 from app.memory.base import Mark
+from app.memory.forgetting import forget_session
 from app.sessions.base import Session
 from app.sessions.rows import lock_session, of_session, put_sync
 
@@ -79,7 +80,7 @@ class Episodes:
 
     async def ask_to_close(self, session: Session, *, delay_seconds: float = 0.0) -> str:
         """Ask for a last checkpoint after which the session is closed; returns the job's key."""
-        key = f"{session.session_id}:{session.last_seq}:{session.memory_revision}"
+        key = _closing(session)
         await self._ask(session, "close", key, delay_seconds)
         return key
 
@@ -121,32 +122,28 @@ class Episodes:
             session = lock_session(connection, tenant_id, session_id)
             if session is None or user_id not in (None, session.user_id):
                 raise NotFound("there is no such memory", param="memory_id")
-            gone = connection.execute(
-                episodes.delete().where(of_session(episodes, tenant_id, session_id))
+            gone = forget_session(
+                connection, tenant_id, session.user_id, session_id, now, by_caller=False
             )
-            if not gone.rowcount and session.covered_seq == session.last_seq:
+            if not gone.is_anything and session.covered_seq == session.last_seq:
                 raise NotFound("there is no such memory", param="memory_id")
-            connection.execute(
-                messages.update()
-                .where(of_session(messages, tenant_id, session_id))
-                .values(memory="off")
-            )
-            connection.execute(
-                sessions.update()
-                .where(of_session(sessions, tenant_id, session_id))
-                .values(covered_seq=session.last_seq, memory_revision=session.memory_revision + 1)
-            )
-            return put_sync(connection, tenant_id, session_id, now=now)
+            return take_off_the_record(connection, session, now=now)
 
         return await self._database.write(remove)
 
     async def counts(self, tenant_id: str) -> dict[str, int]:
-        """Return how many episodes a tenant has, and how many sentences were not believed."""
+        """Return how many episodes a tenant has, and how much was not believed."""
         statement = sa.select(
-            sa.func.count(), sa.func.coalesce(sa.func.sum(episodes.c.dropped_sentences), 0)
+            sa.func.count(),
+            sa.func.coalesce(sa.func.sum(episodes.c.dropped_sentences), 0),
+            sa.func.coalesce(sa.func.sum(episodes.c.refused_facts), 0),
         ).where(episodes.c.tenant_id == tenant_id)
-        stored, dropped = await self._database.read(lambda c: c.execute(statement).one())
-        return {"episodes": stored, "dropped_sentences": int(dropped)}
+        stored, dropped, refused = await self._database.read(lambda c: c.execute(statement).one())
+        return {
+            "episodes": stored,
+            "dropped_sentences": int(dropped),
+            "refused_facts": int(refused),
+        }
 
     async def _ask(self, session: Session, kind: str, key: str, delay_seconds: float = 0.0) -> None:
         now = self._clock()
@@ -155,18 +152,50 @@ class Episodes:
             current = lock_session(connection, session.tenant_id, session.session_id)
             if current is None or current.created_at != session.created_at:
                 return  # it was deleted meanwhile; a done job would block its successor's key
-            jobs.put(
-                connection,
-                session.tenant_id,
-                kind,
-                key,
-                {"session_id": session.session_id, "last_seq": session.last_seq},
-                subject=f"session:{session.session_id}",
-                now=now,
-                delay_seconds=delay_seconds,
-            )
+            _put(connection, session, kind, key, now, delay_seconds)
 
         await self._database.write(ask)
+
+
+def put_close(connection: Connection, session: Session, *, now: datetime) -> None:
+    """Ask for what `Episodes.ask_to_close` asks for, in the caller's transaction."""
+    _put(connection, session, "close", _closing(session), now)
+
+
+def take_off_the_record(connection: Connection, session: Session, *, now: datetime) -> str:
+    """Have nothing that was said so far remembered again; returns the key of a `sync_episode`."""
+    here = (session.tenant_id, session.session_id)
+    connection.execute(messages.update().where(of_session(messages, *here)).values(memory="off"))
+    connection.execute(
+        sessions.update()
+        .where(of_session(sessions, *here))
+        .values(covered_seq=session.last_seq, memory_revision=session.memory_revision + 1)
+    )
+    return put_sync(connection, *here, now=now)
+
+
+def _closing(session: Session) -> str:
+    return f"{session.session_id}:{session.last_seq}:{session.memory_revision}"
+
+
+def _put(
+    connection: Connection,
+    session: Session,
+    kind: str,
+    key: str,
+    now: datetime,
+    delay_seconds: float = 0.0,
+) -> None:
+    jobs.put(
+        connection,
+        session.tenant_id,
+        kind,
+        key,
+        {"session_id": session.session_id, "last_seq": session.last_seq},
+        subject=f"session:{session.session_id}",
+        now=now,
+        delay_seconds=delay_seconds,
+    )
 
 
 def _episode(row: Any) -> Episode:

@@ -58,7 +58,23 @@ def keep_supported(summary: str, sources: Sequence[str]) -> Grounded:
     sources: all that the summary was made from: messages, the summary before, dates, speakers.
     Never raises; linear in the length of the sources.
     """
-    check = _Check(Source(sources), summary, sources)
+    return _keep(summary, Source(sources), sources)
+
+
+class Grounds:
+    """Sources that are read once, to hold many texts against."""
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        self._sources = sources
+        self._source = Source(sources)
+
+    def support(self, *texts: str) -> bool:
+        """Say whether they hold every number, date, address and name of the texts."""
+        return not any(_keep(text, self._source, self._sources).dropped for text in texts)
+
+
+def _keep(summary: str, source: Source, sources: Sequence[str]) -> Grounded:
+    check = _Check(source, summary, sources)
     kept: list[str] = []
     dropped: list[str] = []
     pending = ""

@@ -18,7 +18,10 @@ MemoryMode = Literal["on", "read", "off"]
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One conversation of one user. `covered_seq` is the last message that its episode covers."""
+    """One conversation of one user. `covered_seq` is the last message that its episode covers.
+
+    timezone: the user's, an IANA name; None: nobody said it.
+    """
 
     tenant_id: str
     session_id: str
@@ -30,11 +33,15 @@ class Session:
     created_at: datetime
     last_message_at: datetime
     closed_at: datetime | None
+    timezone: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One utterance. A reply is `pending` until its turn ends; `error` says why one failed."""
+    """One utterance. A reply is `pending` until its turn ends; `error` says why one failed.
+
+    speaker: the person's name, in an imported conversation.
+    """
 
     id: str
     tenant_id: str
@@ -48,11 +55,15 @@ class Message:
     created_at: datetime
     receipt: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
+    speaker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewTurn:
-    """What a caller posts. `holder` names the run that will answer it."""
+    """What a caller posts. `holder` names the run that will answer it.
+
+    timezone: the user's, for the whole session from now on; None changes nothing.
+    """
 
     tenant_id: str
     session_id: str
@@ -61,6 +72,7 @@ class NewTurn:
     client_message_id: str | None
     memory: MemoryMode
     holder: str
+    timezone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

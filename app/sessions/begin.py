@@ -46,6 +46,7 @@ _GO_ON = (
         closed_at=None,
         last_seq=sa.bindparam("new_last_seq"),
         last_message_at=sa.bindparam("at"),
+        timezone=sa.bindparam("new_timezone"),
     )
 )
 _INSERT_QUESTION = messages.insert().values(
@@ -86,9 +87,14 @@ def begin(connection: Connection, new: NewTurn, lease_seconds: float, now: datet
         last_seq=session.last_seq + 2,
         last_message_at=max(now, session.last_message_at),
         closed_at=None,
+        timezone=new.timezone or session.timezone,
     )
     here = {"tenant": session.tenant_id, "session": session.session_id}
-    moved = {"new_last_seq": session.last_seq, "at": session.last_message_at}
+    moved = {
+        "new_last_seq": session.last_seq,
+        "at": session.last_message_at,
+        "new_timezone": session.timezone,
+    }
     connection.execute(_GO_ON, here | moved)
     asked = _message(new, "user", session.last_seq - 1, now)
     reply = _message(new, "assistant", session.last_seq, now)

@@ -24,6 +24,7 @@ SESSION = (
     sessions.c.created_at,
     sessions.c.last_message_at,
     sessions.c.closed_at,
+    sessions.c.timezone,
 )
 
 MESSAGE = (
@@ -39,6 +40,7 @@ MESSAGE = (
     messages.c.created_at,
     messages.c.receipt,
     messages.c.error,
+    messages.c.speaker,
 )
 
 IN_SESSION = sa.and_(
@@ -76,14 +78,21 @@ def micros(seconds: float) -> int:
     return int(seconds * 1_000_000)
 
 
-def put_sync(connection: Connection, tenant_id: str, session_id: str, *, now: datetime) -> str:
+def put_sync(
+    connection: Connection,
+    tenant_id: str,
+    session_id: str,
+    *,
+    now: datetime,
+    delay_seconds: float = jobs.CALLER_SECONDS,
+) -> str:
     """Leave a job that makes the index agree with what SQL holds of a session; returns its key.
 
     The caller does it at once with `Worker.run_now`; if it dies, a worker does. A second one comes
     late, for a push that was under way meanwhile may have landed after the first.
     """
     key = f"{session_id}:{uuid.uuid4().hex}"
-    for name, delay_seconds in ((key, jobs.CALLER_SECONDS), (f"{key}:late", jobs.LATE_SECONDS)):
+    for name, delay in ((key, delay_seconds), (f"{key}:late", jobs.LATE_SECONDS)):
         jobs.put(
             connection,
             tenant_id,
@@ -92,6 +101,6 @@ def put_sync(connection: Connection, tenant_id: str, session_id: str, *, now: da
             {"session_id": session_id},
             subject=f"memory:{session_id}",
             now=now,
-            delay_seconds=delay_seconds,
+            delay_seconds=delay,
         )
     return key

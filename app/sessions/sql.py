@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -97,12 +97,22 @@ _AFTER = (
 _TOUCH = sessions.update().where(THIS_SESSION).values(last_message_at=sa.bindparam("at"))
 
 
-class SqlSessions:
-    """A `SessionStore` in SQL. `lease_seconds`: how long a run may be silent before it is dead."""
+OnDelete = Callable[[Connection, str, str, str, datetime], None]
 
-    def __init__(self, database: Database, *, lease_seconds: float) -> None:
+
+class SqlSessions:
+    """A `SessionStore` in SQL. `lease_seconds`: how long a run may be silent before it is dead.
+
+    on_delete: told, in the same transaction, of the tenant, user and id of a session that is about
+    to be deleted, and of the time.
+    """
+
+    def __init__(
+        self, database: Database, *, lease_seconds: float, on_delete: OnDelete | None = None
+    ) -> None:
         self._database = database
         self._lease_seconds = lease_seconds
+        self._on_delete = on_delete
 
     async def begin_turn(self, new: NewTurn, *, now: datetime) -> Turn:
         return await self._database.write(lambda c: begin(c, new, self._lease_seconds, now))
@@ -215,8 +225,11 @@ class SqlSessions:
 
     async def delete(self, tenant_id: str, session_id: str, *, now: datetime) -> tuple[str, int]:
         def remove(connection: Connection) -> tuple[str, int]:
-            if lock_session(connection, tenant_id, session_id) is None:
+            session = lock_session(connection, tenant_id, session_id)
+            if session is None:
                 raise NotFound("there is no such session", param="session_id")
+            if self._on_delete is not None:
+                self._on_delete(connection, tenant_id, session.user_id, session_id, now)
             gone = connection.execute(
                 messages.delete().where(of_session(messages, tenant_id, session_id))
             )

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from app import cli
 from app.main import create_app
-from tests.api.calls import Json, at, chat, close, key, put, read, refused
+from tests.api.calls import Json, answered, at, chat, close, key, put, read, refused
 from tests.served import served, settings
 
 REMOTE = "203.0.113.9"
@@ -30,6 +30,18 @@ TABLE = {
     ("DELETE", "/sessions/{session_id}"): (401, 200, 404, 200, 200, 404),
     ("GET", "/messages/{message_id}/receipt"): (401, 200, 404, 200, 200, 404),
     ("GET", "/memories"): (401, 200, 200, 200, 200, 200),
+    ("GET", "/memories/facts"): (401, 200, 200, 200, 200, 200),
+    ("POST", "/memories/facts"): (401, 200, 200, 200, 200, 200),
+    ("GET", "/memories/facts/{fact_id}"): (401, 200, 404, 200, 200, 404),
+    ("GET", "/memories/facts/{fact_id}/history"): (401, 200, 404, 200, 200, 404),
+    ("PATCH", "/memories/facts/{fact_id}"): (401, 200, 404, 200, 200, 404),
+    ("DELETE", "/memories/facts/{fact_id}"): (401, 200, 404, 200, 200, 404),
+    ("GET", "/memories/profile"): (401, 200, 200, 200, 200, 200),
+    ("GET", "/memories/entities"): (401, 200, 200, 200, 200, 200),
+    ("GET", "/memories/graph"): (401, 200, 200, 200, 200, 200),
+    ("POST", "/memories/import"): (401, 202, 404, 202, 202, 202),
+    ("POST", "/memories/evict"): (401, 200, 200, 200, 200, 200),
+    ("PATCH", "/memories/{memory_id}"): (401, 200, 404, 200, 200, 404),
     ("DELETE", "/memories/{memory_id}"): (401, 200, 404, 200, 200, 404),
     ("GET", "/documents"): (401, 403, 403, 403, 200, 200),
     ("GET", "/documents/{document_id}"): (401, 403, 403, 403, 200, 404),
@@ -52,8 +64,26 @@ TABLE = {
 }
 BODIES: dict[str, Json] = {
     "/chat": {"message": "hello", "session_id": "s1"},
+    "/memories/evict": {"policy": "count"},
+    "/memories/facts": {"predicate": "likes", "value": "tea"},
+    "/memories/facts/{fact_id}": {"mark": "pinned"},
+    "/memories/{memory_id}": {"mark": "pinned"},
     "/documents": {"documents": [{"id": "d2", "text": "Another text."}]},
     "/documents/delete": {"ids": ["d2"]},
+    "/memories/import": {
+        "conversations": [
+            {
+                "session_id": "old",
+                "messages": [
+                    {"role": "user", "content": "hello", "created_at": "2023-05-08T13:56:00Z"}
+                ],
+            }
+        ]
+    },
+}
+QUERIES = {
+    ("DELETE", "/documents"): {"source": "handbook"},
+    ("GET", "/memories/graph"): {"entity": "user"},
 }
 ABOUT_A_USER = ("/chat", "/sessions", "/memories", "/messages")
 
@@ -65,9 +95,11 @@ async def set_up(client: httpx.AsyncClient, user: dict[str, str], admin: dict[st
     await put(client, {"id": "d1", "text": "A text.", "source": "handbook"}, headers=admin)
     synced = {"kind": "sync_documents"}
     (job, *_) = (await read(client, "/jobs", params=synced, headers=admin))["jobs"]
+    likes = await client.post("/memories/facts", json=BODIES["/memories/facts"], headers=user)
     return {
         "session_id": "s1",
         "memory_id": "s1",
+        "fact_id": answered(likes)["fact_id"],
         "message_id": said["message_id"],
         "document_id": "d1",
         "job_id": job["id"],
@@ -92,11 +124,11 @@ async def test_every_route_answers_every_role_as_the_table_says() -> None:
         for method, path in TABLE:
             statuses = []
             for caller in CALLERS:
-                query = {"source": "handbook"} if (method, path) == ("DELETE", "/documents") else {}
-                body = BODIES.get(path) if method == "POST" else None
+                query = QUERIES.get((method, path), {})
+                body = BODIES.get(path) if method in ("POST", "PATCH") else None
                 if path.startswith(ABOUT_A_USER) and caller in ("gateway", "admin", "foreign"):
-                    if body is None:
-                        query = {"user_id": "ada"}
+                    if method != "POST" or body is None:
+                        query = {**query, "user_id": "ada"}
                     else:
                         body = {**body, "user_id": "ada"}
                 response = await client.request(

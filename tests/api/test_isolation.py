@@ -210,7 +210,8 @@ async def assert_an_admin_sees_one_tenant(
     counted = await stats(client, headers=admin)
     assert counted["tenant_id"] == TENANTS[tenant]
     assert counted["documents"] == {"documents": 1, "pending": 0}
-    assert counted["vectors"]["memory"] == counted["episodes"]["episodes"] == 2 * len(PAIRS)
+    assert counted["episodes"]["episodes"] == 2 * len(PAIRS)
+    assert counted["vectors"]["memory"] == 4 * len(PAIRS)  # an episode, and its one exchange
 
 
 async def assert_what_one_deletes_the_others_keep(

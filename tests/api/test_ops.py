@@ -23,14 +23,19 @@ async def test_statistics_count_what_the_tenant_has() -> None:
     assert empty == {
         "tenant_id": "default",
         "sessions": {"open": 0, "closed": 0, "messages": 0},
-        "episodes": {"episodes": 0, "dropped_sentences": 0},
+        "episodes": {"episodes": 0, "dropped_sentences": 0, "refused_facts": 0},
         "documents": {"documents": 0, "pending": 0},
         "vectors": {"documents": 0, "memory": 0},
+        "forgotten": {"evicted_episodes": 0, "evicted_facts": 0, "removed_messages": 0},
+        "thresholds": {
+            kind: {"value": 0.0, "origin": "default"} for kind in ("memory", "facts", "documents")
+        },
     }
     assert counted["sessions"] == {"open": 1, "closed": 1, "messages": 4}
-    assert counted["episodes"] == {"episodes": 1, "dropped_sentences": 0}
+    assert counted["episodes"] == {"episodes": 1, "dropped_sentences": 0, "refused_facts": 0}
     assert counted["documents"] == {"documents": 2, "pending": 0}
-    assert counted["vectors"] == {"documents": 2, "memory": 1}
+    # Of one conversation: its episode, its exchange, its fact.
+    assert counted["vectors"] == {"documents": 2, "memory": 3}
     assert other == {**empty, "tenant_id": "globex"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import chat, ingest, report, search, webhooks
+from tests.benchmarks import chat, found, ingest, report, search, webhooks
 
 
 def main() -> None:
@@ -16,6 +16,7 @@ def main() -> None:
         **chat.measure(machine, quick=arguments.quick),
         **search.measure(machine, quick=arguments.quick),
         **ingest.measure(machine, quick=arguments.quick),
+        **found.measure(machine, quick=arguments.quick),
         **webhooks.measure(machine, quick=arguments.quick),
     }
     report.finish(machine, {"benchmark": "all", **figures})

@@ -54,7 +54,7 @@ class Client:
             content = await self._reader.readexactly(int(headers["content-length"]))
         else:
             content = await self._chunks()
-        if not answer.startswith("http/1.1 200"):
+        if not answer.startswith("http/1.1 20"):
             raise RuntimeError(f"{method} {path}: {answer.splitlines()[0]} {content[:500]!r}")
         return json.loads(content) if "json" in headers["content-type"] else content
 

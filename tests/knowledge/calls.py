@@ -41,7 +41,7 @@ async def put(runtime: Runtime, *batch: Document) -> Stored:
 
 async def search(runtime: Runtime, text: str, **options: Any) -> Found:
     (question,) = await runtime.embedder.embed([text])
-    return await runtime.document_search.search("default", question, **options)
+    return await runtime.document_search.search("default", question, words=text, **options)
 
 
 async def texts(runtime: Runtime) -> dict[str, str]:

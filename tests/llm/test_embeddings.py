@@ -50,7 +50,7 @@ def local() -> LocalEmbedder:
 async def test_the_bundled_model_is_known_without_loading_it() -> None:
     embedder = local_embedder()
     assert (embedder.name, embedder.dimension) == ("all-MiniLM-L6-v2-int8", 384)
-    assert embedder.thresholds == Thresholds(memory=0.42, documents=0.35)
+    assert embedder.thresholds == Thresholds(memory=0.42, facts=0.55, documents=0.35)
 
 
 async def test_related_texts_are_nearer_than_unrelated_ones(local: LocalEmbedder) -> None:
@@ -93,11 +93,11 @@ async def test_similarity_is_the_cosine_of_the_vectors(local: LocalEmbedder) -> 
 async def test_altered_weights_are_refused_with_both_hashes(tmp_path: Path) -> None:
     altered = tmp_path / "model.onnx"
     altered.write_bytes(b"not the model")
-    embedder = LocalEmbedder(bundled_files(altered), Thresholds(0.1, 0.1))
+    embedder = LocalEmbedder(bundled_files(altered), Thresholds(0.1, 0.1, 0.1))
     with pytest.raises(Misconfigured, match="expected 8199be6f") as refused:
         await embedder.warm()
     assert hashlib.sha256(b"not the model").hexdigest() in refused.value.message
-    missing = LocalEmbedder(bundled_files(tmp_path / "gone"), Thresholds(0.1, 0.1))
+    missing = LocalEmbedder(bundled_files(tmp_path / "gone"), Thresholds(0.1, 0.1, 0.1))
     with pytest.raises(Misconfigured, match="can't be read"):
         await missing.warm()
 
@@ -182,7 +182,7 @@ async def test_the_mock_is_deterministic_and_texts_are_unrelated() -> None:
     np.testing.assert_array_equal(rows, again[::-1])
     others = rows @ rows.T - np.eye(4)
     assert np.abs(others).max() < 0.3
-    assert MockEmbedder().thresholds == Thresholds(0.0, 0.0)
+    assert MockEmbedder().thresholds == Thresholds(0.0, 0.0, 0.0)
 
 
 def test_a_setting_picks_the_embedder() -> None:
@@ -323,7 +323,7 @@ async def test_a_slow_pinecone_meets_the_deadline() -> None:
 
 async def test_a_failure_of_the_runtime_is_ours() -> None:
     beyond_its_positions = replace(bundled_files(), max_tokens=4_000)
-    embedder = LocalEmbedder(beyond_its_positions, Thresholds(0.1, 0.1))
+    embedder = LocalEmbedder(beyond_its_positions, Thresholds(0.1, 0.1, 0.1))
     with pytest.raises(UpstreamUnavailable, match="failed on this machine") as failed:
         await embedder.embed(["word " * 3_000])
     await embedder.close()

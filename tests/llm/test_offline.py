@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -250,8 +251,14 @@ def to_summarise(talk: str, previous: str = "", words: int = 210) -> list[Say]:
     ]
 
 
+async def summarised(says: Sequence[Say]) -> str:
+    """Return the summary that stands in the reply's JSON."""
+    summary: str = json.loads(await reply(says, None, max_tokens=1_300))["summary"]
+    return summary
+
+
 async def test_a_summary_keeps_what_was_decided_wanted_and_promised_in_order() -> None:
-    lines = (await reply(to_summarise(TALK), None, max_tokens=1_300)).splitlines()
+    lines = (await summarised(to_summarise(TALK))).splitlines()
     kept = [line for line in lines if "Globex" not in line]
     assert kept == [
         "User: My name is Ada and I run procurement at Acme Corp.",
@@ -267,33 +274,33 @@ async def test_a_summary_revised_ten_times_does_not_grow_and_keeps_the_old_and_t
     for n in range(10):
         talk = f"[{n}] user: We decided to order {n + 3} pallets of item {n} by May {n + 1}."
         talk += f"\n[{n}] user: The weather in town {n} was quite nice and calm."
-        summary = await reply(to_summarise(talk, summary, words=75), None, max_tokens=1_300)
+        summary = await summarised(to_summarise(talk, summary, words=75))
         sizes.append(estimate_tokens(summary))
     assert max(sizes) <= 100
     assert "order 12 pallets" in summary
 
 
 async def test_a_repeated_round_changes_nothing() -> None:
-    first = await reply(to_summarise(TALK), None)
-    assert await reply(to_summarise(TALK, first), None) == first
+    first = await summarised(to_summarise(TALK))
+    assert await summarised(to_summarise(TALK, first)) == first
 
 
 async def test_a_changed_number_or_a_denial_is_not_taken_for_a_repetition() -> None:
     talk = "[1] user: We agreed on a price of 100 dollars. I want calls.\n"
     talk += "[2] user: We agreed on a price of 120 dollars. I don't want calls."
-    summary = await reply(to_summarise(talk), None)
+    summary = await summarised(to_summarise(talk))
     assert "120 dollars" in summary
     assert "I don't want calls." in summary
 
 
 async def test_a_summary_stays_in_the_language_of_the_talk() -> None:
     talk = "[1] user: 私の名前は健太です。メールが好きです。\n[2] assistant: はい。"
-    assert await reply(to_summarise(talk), None) == (
+    assert await summarised(to_summarise(talk)) == (
         "User: 私の名前は健太です。\nUser: メールが好きです。"
     )
 
 
 async def test_small_talk_alone_still_gives_a_summary_within_the_bound() -> None:
-    assert await reply(to_summarise("[1] user: hello"), None) == "User: hello"
-    long = await reply(to_summarise("[1] user: " + "wow " * 500, words=30), None)
+    assert await summarised(to_summarise("[1] user: hello")) == "User: hello"
+    long = await summarised(to_summarise("[1] user: " + "wow " * 500, words=30))
     assert 0 < estimate_tokens(long) <= 40

@@ -51,6 +51,7 @@ async def serving(model: ModelServer, **chosen: Any) -> AsyncIterator[Service]:
         "groq_max_retries": 0,
         "model_timeout_seconds": 5.0,
         "summary_every_messages": 4,
+        "memory_exchanges": False,
         **chosen,
     }
     async with served(**options) as service:
@@ -301,6 +302,35 @@ async def test_two_jobs_about_the_same_messages_make_one_revision(model: ModelSe
         session = await runtime.sessions.get("default", "s1", None)
     assert all(done)
     assert session.state == "closed"
+    assert found is not None
+    assert found.version == session.memory_revision == 1
+    assert len(model.requests) == 1
+
+
+async def test_two_services_at_the_same_messages_make_one_revision(
+    model: ModelServer, tmp_path: Path
+) -> None:
+    disk = {"database_url": f"sqlite:///{tmp_path / 'service.db'}", "summary_every_messages": 1000}
+    model.fault, model.latency_seconds = "slow", 0.5
+    async with serving(model, **disk) as (client, one), serving(model, **disk) as (_, other):
+        await talk(client, "I like tea.")
+        session = await one.sessions.get("default", "s1", None)
+        await one.episodes.ask_to_close(session)
+        await one.database.write(
+            lambda c: room.put(
+                c,
+                "default",
+                "summarise",
+                "s1:0",
+                {"session_id": "s1"},
+                subject="session:s1",
+                now=session.created_at,
+            )
+        )
+        done = await asyncio.gather(run(one, "close"), run(other, "summarise"))
+        found = await episode(one)
+        session = await one.sessions.get("default", "s1", None)
+    assert all(done)
     assert found is not None
     assert found.version == session.memory_revision == 1
     assert len(model.requests) == 2  # and what the slower one wrote was thrown away

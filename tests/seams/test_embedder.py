@@ -66,3 +66,4 @@ async def test_its_name_and_thresholds_are_known_before_anything_is_loaded(
     assert embedder.name
     assert 0.0 <= embedder.thresholds.documents <= 1.0
     assert 0.0 <= embedder.thresholds.memory <= 1.0
+    assert 0.0 <= embedder.thresholds.facts <= 1.0

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from app.db import Database
-from app.db.tables import jobs, sessions
+from app.db.tables import jobs, messages, sessions
 from app.errors import Conflict, NotFound
 from app.sessions.base import NewTurn, SessionStore, Turn
 from app.sessions.sql import SqlSessions
@@ -299,3 +299,25 @@ async def test_the_lapsed_runs_of_all_sessions_are_ended(short_lived: SessionSto
     await asyncio.sleep(0.1)
     assert await short_lived.end_lapsed() == 2
     assert await short_lived.end_lapsed() == 0
+
+
+async def test_the_newest_time_zone_that_was_named_is_the_sessions(store: SessionStore) -> None:
+    async def after(name: str | None) -> str | None:
+        await end(store, await store.begin_turn(new(timezone=name), now=NOON))
+        return (await store.get("default", "s", "ada")).timezone
+
+    assert await after(None) is None
+    assert await after("Europe/Lisbon") == "Europe/Lisbon"
+    assert await after("Asia/Tokyo") == "Asia/Tokyo"
+    assert await after(None) == "Asia/Tokyo"
+
+
+async def test_a_message_keeps_its_speakers_name(store: SessionStore, database: Database) -> None:
+    await end(store, await store.begin_turn(new("hello"), now=NOON))
+    await database.write(
+        lambda c: c.execute(
+            messages.update().where(messages.c.role == "user").values(speaker="Ada Lovelace")
+        )
+    )
+    found = await store.messages_after("default", "s", 0, limit=10)
+    assert [message.speaker for message in found] == ["Ada Lovelace", None]

@@ -1,7 +1,8 @@
 """An answer made of the sentences that are there. Touches nothing.
 
 Reads the prompt that the service builds, ranks its sentences against the question and quotes the
-best, or says that it has none. It invents nothing, and the same prompt gives the same answer.
+best, or says that it has none. It invents nothing, and the same prompt gives the same answer. What
+holds now wins over what was said before it.
 """
 
 from __future__ import annotations
@@ -11,20 +12,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from numpy.typing import NDArray
 
-from app.llm.blocks import read, texts
-from app.llm.offline.cues import ASKS, CITATION, OPENS_OR_CLOSES, SPEAKER, STATES
-from app.text.sentences import is_question, sentences
+from app.llm.blocks import texts
+from app.llm.offline.cues import ASKS, OPENS_OR_CLOSES, STATES
+from app.llm.offline.passages import NOTED, NOTHING, Passage, Quote, passages_of, quotes_of, told
 from app.text.terms import Kept, names, terms, without
 
 Similarity = Callable[[str, Sequence[str]], NDArray[Any]]
-Origin = Literal["document", "memory", "history"]
-
-NOTED = "Noted."
-NOTHING = "I don't have that."
 
 SENTENCES = 3
 NEAR_BEST = 0.72  # a further sentence is quoted if it scores this share of the best one
@@ -42,28 +39,11 @@ _RECALLS = frozenset(
         "anything something everything today yesterday summary summarize"
     )
 )
+_USER = frozenset(terms("user"))
 _REQUESTS = frozenset(terms("tell show list give find explain describe want like know"))
 _SELF = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
 _FOREIGN_SCRIPT = re.compile(r"[\u0370-\u1fff\u3040-\ud7ff]")
 _WANTS_FIGURE = re.compile(r"\b(?:how (?:much|many)|when|what (?:date|value|price|amount))\b", re.I)
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A text that may hold the answer. `label` is its citation, "" for none."""
-
-    origin: Origin
-    label: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """A sentence of a passage; `speaker` is "user", "assistant" or "" where nobody is named."""
-
-    sentence: str
-    speaker: str
-    passage: Passage
 
 
 def answer(history: Sequence[str], message: str, similarity: Similarity | None = None) -> str:
@@ -74,22 +54,24 @@ def answer(history: Sequence[str], message: str, similarity: Similarity | None =
     similarity: (question, sentences) -> cosines; None ranks by words alone.
     """
     question = _question(message)
-    passages = _passages(message, history)
+    passages = passages_of(message, history)
     asks = ASKS.search(question) is not None
     if not asks and OPENS_OR_CLOSES.match(question):
         return "I'm here: ask me about what I have been given or told."
     if not asks and STATES.search(question):
         return NOTED
-    quotes = _quotes(passages)
+    quotes = quotes_of(passages)
     if _is_about_anything_said(question):
         chosen = [quote for quote in quotes if quote.passage.origin != "document"]
     else:
         chosen = _ranked(question, quotes, similarity)
+    chosen = _newest_first(_not_outdated(question, chosen))
+    chosen.sort(key=lambda quote: quote.passage.origin != "profile")  # what holds now
     kept = Kept()
     picked = [quote for quote in chosen if kept.add(quote.sentence)][:SENTENCES]
     if not picked:
         return f"{NOTHING} {_looked_through(passages)}"
-    return " ".join(_said(quote) for quote in picked)
+    return " ".join(told(quote) for quote in picked)
 
 
 def _is_about_anything_said(question: str) -> bool:
@@ -99,45 +81,6 @@ def _is_about_anything_said(question: str) -> bool:
 
 def _question(message: str) -> str:
     return (texts("question", message) or [message])[-1].strip()
-
-
-def _passages(message: str, history: Sequence[str]) -> list[Passage]:
-    origins: tuple[Origin, ...] = ("memory", "document")
-    found = [
-        Passage(origin, f"[{one.attributes['id']}]" if "id" in one.attributes else "", one.text)
-        for origin in origins
-        for one in read(origin, message)
-    ]
-    said = [f"User: {text}" for text in reversed(history)]
-    said += texts("conversation_summary", message)
-    return found + [Passage("history", "", text.strip()) for text in said]
-
-
-def _quotes(passages: Sequence[Passage]) -> list[Quote]:
-    """Return the sentences that can answer: no questions, none of our own empty replies."""
-    found: list[Quote] = []
-    for passage in passages:
-        speaker = ""
-        for line in passage.text.splitlines():
-            if passage.origin != "document" and (named := SPEAKER.match(line)):
-                speaker, line = named.group(1).lower(), line[named.end() :]
-            found += [
-                Quote(sentence, speaker, passage)
-                for sentence in worded(line)
-                if _can_answer(sentence, passage.origin)
-            ]
-    return found
-
-
-def worded(text: str) -> list[str]:
-    """Return the sentences of a text that hold a letter or a digit."""
-    return [one for one in sentences(text) if any(char.isalnum() for char in one)]
-
-
-def _can_answer(sentence: str, origin: Origin) -> bool:
-    if sentence.startswith((NOTHING, NOTED, "Earlier you said:")):
-        return False
-    return origin == "document" or not is_question(sentence)
 
 
 def _ranked(question: str, quotes: Sequence[Quote], similarity: Similarity | None) -> list[Quote]:
@@ -175,6 +118,48 @@ def _ranked(question: str, quotes: Sequence[Quote], similarity: Similarity | Non
     return [quotes[at] for at in order if scores[at] >= NEAR_BEST * best]
 
 
+def _not_outdated(question: str, quotes: Sequence[Quote]) -> list[Quote]:
+    """Return the quotes without those that a fact has overtaken.
+
+    A fact tells what holds since a day. What was said before that day of the same, in words of the
+    question, and does not say what the fact says, is out of date.
+    """
+    asked = set(terms(question))
+    facts = [(quote.since, set(terms(quote.sentence))) for quote in quotes if quote.since]
+
+    def is_outdated(quote: Quote) -> bool:
+        said = set(terms(quote.sentence))
+        return any(
+            bool(said & told & asked) and not (told - asked - _USER) & said
+            for since, told in facts
+            if quote.date < since
+        )
+
+    return [
+        quote
+        for quote in quotes
+        if quote.since or quote.passage.origin == "document" or not is_outdated(quote)
+    ]
+
+
+def _newest_first(quotes: Sequence[Quote]) -> list[Quote]:
+    """Return the quotes with the newer first where they differ in a name or a figure only."""
+    alike: dict[frozenset[str], list[Quote]] = {}
+    frames = [_frame(quote.sentence) for quote in quotes]
+    for quote, frame in zip(quotes, frames, strict=True):
+        alike.setdefault(frame, []).append(quote)
+    queues = {
+        frame: iter(sorted(group, key=lambda quote: quote.date, reverse=True))
+        for frame, group in alike.items()
+    }
+    return [next(queues[frame]) for frame in frames]
+
+
+def _frame(sentence: str) -> frozenset[str]:
+    words = set(terms(sentence)) - names(sentence)
+    return frozenset(word for word in words if not word[0].isdigit()) or frozenset([sentence])
+
+
 def _figure_bonus(question: str, sentence: str) -> float:
     wants = _WANTS_FIGURE.search(question) is not None
     return 0.1 if wants and any(char.isdigit() for char in sentence) else 0.0
@@ -208,18 +193,14 @@ class _Asked:
         return sum(self.weights[term] for term in among & found) / total if total else 1.0
 
 
-def _said(quote: Quote) -> str:
-    if quote.passage.origin == "document":
-        return f"{CITATION.sub('', quote.sentence)} {quote.passage.label}"
-    who = {"user": "Earlier you said", "assistant": "Earlier I said"}
-    elsewhere = quote.passage.origin == "memory"
-    lead = who.get(quote.speaker, "From an earlier conversation" if elsewhere else "Earlier")
-    return f'{lead}: "{CITATION.sub("", quote.sentence)}" {quote.passage.label}'.rstrip()
-
-
 def _looked_through(passages: Sequence[Passage]) -> str:
     counts: Counter[str] = Counter(str(passage.origin) for passage in passages)
-    kinds = {"document": "document", "memory": "memory", "history": "earlier message"}
+    kinds = {
+        "profile": "fact",
+        "document": "document",
+        "memory": "memory",
+        "history": "earlier message",
+    }
     parts = [_counted(counts[origin], name) for origin, name in kinds.items() if counts[origin]]
     if not parts:
         return "There was nothing to look through: no document, no memory, no earlier message."

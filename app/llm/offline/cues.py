@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 SPEAKER = re.compile(r"\s*(user|assistant)\s*:\s*", re.IGNORECASE)  # of a summary's line
-CITATION = re.compile(r"\s*\[m?\d+\]")
+CITATION = re.compile(r"\s*\[(?:m?\d+|profile)\]")
 
 
 def _any(*alternatives: str) -> str:

@@ -6,6 +6,7 @@ Its own module, because defining the class imports LangChain.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
 from app.llm.offline.answer import answer
+from app.llm.offline.facts import facts
 from app.llm.offline.summary import has_transcript, summary
 
 NAME = "offline"
@@ -43,7 +45,7 @@ class OfflineChat(BaseChatModel):
         spoken = [str(message.text) for message in messages if message.type == "human"]
         last = spoken[-1] if spoken else ""
         if has_transcript(last):
-            return summary(last, min(max_tokens or SUMMARY_TOKENS, _stated_limit(messages)))
+            return _read(last, min(max_tokens or SUMMARY_TOKENS, _stated_limit(messages)))
         return answer(spoken[:-1], last, self.similarity)
 
     def _generate(
@@ -76,6 +78,13 @@ class OfflineChat(BaseChatModel):
         text = await asyncio.to_thread(self._reply, messages, kwargs.get("max_tokens"))
         for chunk in _chunks(text):
             yield chunk
+
+
+def _read(transcript: str, summary_tokens: int) -> str:
+    """Return what the checkpoint of a conversation asks for: its summary and facts as JSON."""
+    told, named = facts(transcript)
+    read = {"summary": summary(transcript, summary_tokens), "facts": told, "entities": named}
+    return json.dumps(read, ensure_ascii=False)
 
 
 def _stated_limit(messages: list[BaseMessage]) -> int:

@@ -6,39 +6,15 @@ from growing over its revisions.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from app.llm.blocks import texts
-from app.llm.offline.answer import NOTED, NOTHING, worded
-from app.llm.offline.cues import CITATION, CUES, OPENS_OR_CLOSES, SPEAKER
+from app.llm.offline.cues import CITATION, CUES, OPENS_OR_CLOSES
+from app.llm.offline.passages import NOTED, NOTHING
+from app.llm.offline.said import ROLES, Said, before, transcript
 from app.llm.tokens import estimate_tokens
 from app.text.sentences import is_question
 from app.text.terms import Kept, names
 
-_LINE = re.compile(rf"\s*\[\d+\]{SPEAKER.pattern}", re.IGNORECASE)  # of a transcript
-
 SAID, ASKED = 1.0, 0.4  # the least weight of what a user says, the most of a plain question
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    sentence: str
-    speaker: str
-
-    def weight(self) -> float:
-        """Return how much the sentence carries; 0 or less is nothing."""
-        if OPENS_OR_CLOSES.match(self.sentence) or self.sentence.startswith((NOTED, NOTHING)):
-            return 0.0
-        cues = sum(1 for cue in CUES if cue.search(self.sentence))
-        cues += 1 if names(self.sentence) else 0
-        if is_question(self.sentence):
-            return 0.2 * cues if self.speaker != "assistant" else 0.0
-        if self.speaker == "assistant":
-            # What it read out of a document or a memory is stored already.
-            return 0.0 if CITATION.search(self.sentence) else 0.5 * (cues - 1)
-        return SAID + cues
 
 
 def summary(message: str, max_tokens: int) -> str:
@@ -47,18 +23,19 @@ def summary(message: str, max_tokens: int) -> str:
     One line a sentence, in order, led by "User: " or "Assistant: ".
     """
     kept = Kept()
-    said = _lines(texts("previous_summary", message), SPEAKER)
-    said += _lines(texts("transcript", message), _LINE)
+    new = list(transcript(message))
+    said = [*before(message, {line.speaker for line in new}), *new]
     lines = [line for line in said if kept.add(line.sentence)]
     # Of two that carry as much, the newer one stays.
-    ranked = sorted(range(len(lines)), key=lambda at: (-lines[at].weight(), -at))
+    weights = [_weight(line) for line in lines]
+    ranked = sorted(range(len(lines)), key=lambda at: (-weights[at], -at))
     chosen: set[int] = set()
     left = max_tokens
     # What was asked says little once something was said, and blurs the summary's vector.
-    floor = ASKED if ranked and lines[ranked[0]].weight() >= SAID else 0.0
+    floor = ASKED if ranked and weights[ranked[0]] >= SAID else 0.0
     for at in ranked:
         cost = estimate_tokens(_written(lines[at]))
-        if lines[at].weight() > floor and cost <= left:
+        if weights[at] > floor and cost <= left:
             chosen.add(at)
             left -= cost
     if not chosen and ranked:
@@ -71,18 +48,25 @@ def has_transcript(message: str) -> bool:
     return bool(texts("transcript", message))
 
 
-def _lines(said: Sequence[str], marker: re.Pattern[str]) -> list[_Line]:
-    found: list[_Line] = []
-    speaker = ""
-    for row in "\n".join(said).splitlines():
-        if marked := marker.match(row):
-            speaker, row = marked.group(1).lower(), row[marked.end() :]
-        found += [_Line(sentence, speaker) for sentence in worded(row)]
-    return found
+def _weight(line: Said) -> float:
+    """Return how much a sentence carries; 0 or less is nothing."""
+    if OPENS_OR_CLOSES.match(line.sentence) or line.sentence.startswith((NOTED, NOTHING)):
+        return 0.0
+    cues = sum(1 for cue in CUES if cue.search(line.sentence))
+    cues += 1 if names(line.sentence) else 0
+    if is_question(line.sentence):
+        return 0.2 * cues if line.speaker != "assistant" else 0.0
+    if line.speaker == "assistant":
+        # What it read out of a document or a memory is stored already.
+        return 0.0 if CITATION.search(line.sentence) else 0.5 * (cues - 1)
+    return SAID + cues
 
 
-def _written(line: _Line) -> str:
-    return f"{line.speaker.capitalize()}: {line.sentence}" if line.speaker else line.sentence
+def _written(line: Said) -> str:
+    if not line.speaker:
+        return line.sentence
+    speaker = line.speaker.capitalize() if line.speaker in ROLES else line.speaker
+    return f"{speaker}: {line.sentence}"
 
 
 def _cut(text: str, max_tokens: int) -> str:

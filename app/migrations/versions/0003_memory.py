@@ -51,8 +51,40 @@ def upgrade() -> None:
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "fact_id"),
     )
-    op.create_index("facts_of_user", "facts", ["tenant_id", "user_id", "key"], unique=False)
+    op.create_index(
+        "facts_of_user", "facts", ["tenant_id", "user_id", "key", "valid_from"], unique=False
+    )
+    op.create_index(
+        "facts_latest", "facts", ["tenant_id", "user_id", "last_seen_at"], unique=False
+    )
+    op.create_index(
+        "facts_of_value", "facts", ["tenant_id", "user_id", "value_key"], unique=False
+    )
     op.create_index("facts_of_session", "facts", ["tenant_id", "session_id"], unique=False)
+    op.create_index(
+        "facts_of_profile",
+        "facts",
+        ["tenant_id", "user_id", "kind", "sightings", "last_seen_at", "valid_to"],
+        unique=False,
+        sqlite_where=sa.text("subject = 'user'"),
+        postgresql_where=sa.text("subject = 'user'"),
+    )
+    op.create_index(
+        "facts_alone",
+        "facts",
+        ["tenant_id", "user_id", "updated_at"],
+        unique=False,
+        sqlite_where=sa.text("number IS NULL"),
+        postgresql_where=sa.text("number IS NULL"),
+    )
+    op.create_index(
+        "facts_marked",
+        "facts",
+        ["tenant_id", "user_id"],
+        unique=False,
+        sqlite_where=sa.text("mark IS NOT NULL"),
+        postgresql_where=sa.text("mark IS NOT NULL"),
+    )
     op.create_table(
         "fact_sightings",
         sa.Column("tenant_id", sa.Text(), nullable=False),
@@ -62,6 +94,10 @@ def upgrade() -> None:
         sa.Column("quote", sa.Text(), nullable=False),
         sa.Column("said_by", sa.Text(), nullable=False),
         sa.Column("said_at", sa.BigInteger(), nullable=False),
+        sa.Column("value", sa.Text(), nullable=False),
+        sa.Column("statement", sa.Text(), nullable=False),
+        sa.Column("valid_from", sa.BigInteger(), nullable=False),
+        sa.Column("ends_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("tenant_id", "fact_id", "session_id", "seq"),
     )
     op.create_index(

@@ -1,18 +1,20 @@
-"""Summaries: what is sent to the model, and what is kept of what it writes."""
+"""Readings of conversations: what is sent to the model, and what is kept of what it writes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from app.errors import UpstreamInvalid
 from app.llm.groq import groq_chat
 from app.llm.tokens import estimate_tokens
-from app.memory.summary import Summariser, Summary
+from app.memory.base import Fact
+from app.memory.reading import Reader, Reading
 from app.sessions.base import Message
 from tests.api.calls import chat, close
 from tests.served import served
@@ -20,7 +22,7 @@ from tests.wire.openai import ModelServer, model_server
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 TRANSCRIPT = re.compile(r"<transcript date=[^>]*>\n(.*)\n</transcript>", re.DOTALL)
-PREFIX = re.compile(r"^\[\d+\] (?:user|assistant): ", re.MULTILINE)
+PREFIX = re.compile(r"^\[\d+\] (?:user|assistant|Ada Lovelace): ", re.MULTILINE)
 
 
 @pytest.fixture
@@ -45,13 +47,15 @@ def message(
     return Message(seq=seq, role=role, content=content, **fields)
 
 
-async def revise(
+async def read(
     model: ModelServer,
     *messages: Message,
     previous: str = "",
+    known: Sequence[Fact] = (),
     max_tokens: int = 100,
     context_tokens: int = 16_000,
-) -> Summary:
+    zone: str = "UTC",
+) -> Reading:
     chat_model = groq_chat(
         api_key="gsk_test_key_of_these_tests",
         model="summariser",
@@ -60,8 +64,8 @@ async def revise(
         max_retries=0,
     )
     try:
-        summariser = Summariser(chat_model, max_tokens=max_tokens, context_tokens=context_tokens)
-        return await summariser.revise(previous, messages)
+        reader = Reader(chat_model, max_tokens=max_tokens, context_tokens=context_tokens)
+        return await reader.read(previous, messages, known, ZoneInfo(zone))
     finally:
         await chat_model.close()
 
@@ -80,7 +84,7 @@ async def test_a_long_transcript_is_summarised_in_parts_that_fit_the_window(
     model: ModelServer,
 ) -> None:
     said = [message(f"In week {n} we met. " + "We spoke of tea. " * 30, n) for n in range(1, 21)]
-    await revise(model, *said, context_tokens=2_500)
+    await read(model, *said, context_tokens=2_500)
     assert 1 < len(model.requests) < 20
     for request in model.requests:
         sent = sum(estimate_tokens(one["content"]) for one in request["messages"])
@@ -108,7 +112,7 @@ async def test_a_long_transcript_is_summarised_in_parts_that_fit_the_window(
 async def test_a_message_longer_than_the_window_is_cut_and_nothing_of_it_is_lost(
     model: ModelServer, text: str
 ) -> None:
-    await revise(model, message("Before."), message(text, 2), context_tokens=2_500)
+    await read(model, message("Before."), message(text, 2), context_tokens=2_500)
     assert len(model.requests) > 1
     for request in model.requests:
         sent = sum(estimate_tokens(one["content"]) for one in request["messages"])
@@ -122,10 +126,10 @@ async def test_a_message_longer_than_the_window_is_cut_and_nothing_of_it_is_lost
 async def test_a_summary_is_bounded(model: ModelServer) -> None:
     model.script = (" ".join(f"The user likes tea number {n}." for n in range(100)),)
     numbers = " ".join(str(n) for n in range(100))
-    kept = await revise(model, message(f"I like tea: {numbers}"), max_tokens=80)
-    assert 60 < estimate_tokens(kept.text) <= 80
-    assert kept.text.startswith("The user likes tea number 0.")
-    assert kept.text.endswith(".")
+    kept = await read(model, message(f"I like tea: {numbers}"), max_tokens=80)
+    assert 60 < estimate_tokens(kept.summary) <= 80
+    assert kept.summary.startswith("The user likes tea number 0.")
+    assert kept.summary.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -145,8 +149,8 @@ async def test_a_summary_that_was_cut_off_loses_its_half_sentence(
     model: ModelServer, written: str, kept: str
 ) -> None:
     model.script, model.fault = (written,), "length"
-    found = await revise(model, message("I like tea and coffee; tea is 2.50."))
-    assert found.text == kept
+    found = await read(model, message("I like tea and coffee; tea is 2.50."))
+    assert found.summary == kept
 
 
 async def test_a_summary_that_was_cut_off_in_its_first_sentence_is_a_failure(
@@ -154,7 +158,7 @@ async def test_a_summary_that_was_cut_off_in_its_first_sentence_is_a_failure(
 ) -> None:
     model.script, model.fault = ("The user likes",), "length"
     with pytest.raises(UpstreamInvalid):
-        await revise(model, message("I like tea."))
+        await read(model, message("I like tea."))
 
 
 @pytest.mark.parametrize(
@@ -170,35 +174,35 @@ async def test_an_invented_sentence_is_dropped_and_counted(
     model: ModelServer, invented: str
 ) -> None:
     model.script = (f"The user likes tea. {invented} The user likes coffee.",)
-    found = await revise(model, message("I like tea and coffee."))
-    assert found == Summary("The user likes tea. The user likes coffee.", 1)
+    found = await read(model, message("I like tea and coffee."))
+    assert (found.summary, found.dropped) == ("The user likes tea. The user likes coffee.", 1)
 
 
 async def test_a_summary_of_nothing_but_inventions_is_a_failure(model: ModelServer) -> None:
     model.script = ("Bob Miller paid 500 euros.",)
     with pytest.raises(UpstreamInvalid, match="no sentence that the messages support"):
-        await revise(model, message("I like tea."))
+        await read(model, message("I like tea."))
 
 
 async def test_the_summary_before_and_the_day_are_sources_too(model: ModelServer) -> None:
     model.script = ("On 2026-11-30 the user asked Bob Miller for 12 boxes of tea.",)
     before = "Bob Miller sells boxes of 12."
-    found = await revise(model, message("I asked him for tea."), previous=before)
-    assert found == Summary(model.script[0], 0)
+    found = await read(model, message("I asked him for tea."), previous=before)
+    assert (found.summary, found.dropped) == (model.script[0], 0)
 
 
 async def test_inventions_of_all_parts_are_counted(model: ModelServer) -> None:
     model.script = ("The user likes tea. It costs 500 euros.",)
     said = [message("We spoke of tea. " * 40, n) for n in range(1, 5)]
-    found = await revise(model, *said, context_tokens=2_000)
+    found = await read(model, *said, context_tokens=2_000)
     assert len(model.requests) > 1
-    assert found == Summary("The user likes tea.", len(model.requests))
+    assert (found.summary, found.dropped) == ("The user likes tea.", len(model.requests))
 
 
 async def test_the_instructions_name_what_matters_the_length_and_the_language(
     model: ModelServer,
 ) -> None:
-    await revise(model, message("I like tea."), max_tokens=200)
+    await read(model, message("I like tea."), max_tokens=200)
     system = model.requests[0]["messages"][0]
     assert system["role"] == "system"
     for wanted in ("decisions", "preferences", "open actions", "changed requirements"):

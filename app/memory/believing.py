@@ -1,0 +1,277 @@
+"""Which of the facts that a model read are believed. Touches nothing.
+
+The quote must stand in the message, and what a fact states in what was said. What users
+say of themselves is believed; what the assistant said only where a user's own words or a document
+that it was given say the same, or else as its recommendation. The rest is refused and counted.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+
+from app.memory.base import USER, FoundEntity, FoundFact
+from app.memory.grounding import Grounds
+from app.memory.parts import day_of, speaker_of
+from app.memory.reading import Reading
+from app.memory.when import validity
+from app.memory.written import WrittenEntity, WrittenFact, WrittenRelation
+from app.sessions.base import Message
+from app.text.sentences import is_question, sentences
+from app.text.terms import terms
+from app.text.words import DENIES
+
+ENOUGH = 2 / 3  # of what the assistant states, that somebody else must have said
+MOST_SUPPORT_CHARS = 200_000  # of one document
+
+_QUOTE_MARKS = str.maketrans(dict.fromkeys("“”„‟«»＂", '"') | dict.fromkeys("‘’‚‛ʼ＇`´", "'"))
+_LEFT_OUT = re.compile(r"\s*(?:\[\s*)?(?:…|\.{3,})(?:\s*\])?\s*")
+_MARKED = re.compile(r"^\s*(?:\[\d+\]\s*)?[\w .'-]{1,60}:\s+")
+_CLAUSE = re.compile(r"[,;:–—，、；]|\s-\s")
+_ASKS = re.compile(
+    r"^\W*(?:(?:and|but|so|or|und|et|y|e)\s+)?(?:who|whom|whose|what|which|when|where|why|how|is|are"
+    r"|am|was|were|do|does|did|have|has|had|can|could|would|should|shall|will|may|might|if|whether"
+    r"|wer|was|wann|wo|wie|warum|welche\w*|ist|sind|bin|hat|habe|kann|ob|wenn|falls|qui|que|quoi"
+    r"|est-ce|si|qué|quién|cuál|cuándo|dónde|cómo|es|chi|che|quando|dove|come|se)\b",
+    re.IGNORECASE,
+)
+_MYSELF = frozenset({"user", "the user", "i", "me", "speaker", "the speaker", "you"})
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """What is stored of a reading. `refused` says how many facts were not believed, by reason."""
+
+    facts: tuple[FoundFact, ...]
+    entities: tuple[FoundEntity, ...]
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+class _Refused(Exception):
+    """A fact is not believed."""
+
+
+def believe(
+    reading: Reading,
+    messages: Sequence[Message],
+    documents: Mapping[int, Sequence[str]],
+    previous: str,
+    zone: tzinfo,
+) -> Believed:
+    """Return the facts that the messages support, in the order in which they were said.
+
+    documents: by the number of a reply, the texts of the documents it was given.
+    previous: the summary before, whose names a message may take up.
+    """
+    conversation = _Conversation(messages, documents, previous, zone)
+    written = [*reading.facts, *(_as_fact(relation) for relation in reading.relations)]
+    found: list[FoundFact] = []
+    refused: Counter[str] = Counter()
+    for fact in written:
+        try:
+            found.append(conversation.believed(fact))
+        except _Refused as reason:
+            refused[str(reason)] += 1
+    if reading.skipped:
+        refused["could not be read"] = reading.skipped
+    found.sort(key=lambda fact: fact.seq or 0)
+    entities = [conversation.entity(one) for one in reading.entities]
+    return Believed(tuple(found), tuple(one for one in entities if one is not None), dict(refused))
+
+
+class _Conversation:
+    """What was said, to hold facts against."""
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        documents: Mapping[int, Sequence[str]],
+        previous: str,
+        zone: tzinfo,
+    ) -> None:
+        self._messages = messages
+        self._documents = documents
+        self._previous = previous
+        self._zone = zone
+        self._plain = {message.seq: plain(message.content) for message in messages}
+        self._by_seq = {message.seq: message for message in messages}
+        everything = [plain(previous), *self._plain.values()]
+        everything += [plain(speaker_of(message)) for message in messages]
+        self._everything = "\n".join(everything)
+        self._known_grounds: dict[tuple[str, ...], Grounds] = {}
+
+    def believed(self, fact: WrittenFact) -> FoundFact:
+        """Return a fact as it is stored. Raises `_Refused` with the reason."""
+        message = self._message(fact)
+        if _is_asked(fact.quote, message.content):
+            raise _Refused("a question states nothing")
+        is_action = fact.kind == "action"
+        holds = validity(fact.when, fact.quote, message.created_at, self._zone, is_action=is_action)
+        days = [holds.begins, *([holds.ends] if holds.ends else [])]
+        dates = [day.astimezone(self._zone).date().isoformat() for day in days]
+        grounds = self._grounds(message.seq, tuple(dates))
+        if not grounds.support(fact.statement, fact.value, fact.subject):
+            raise _Refused("it states what was not said")
+        said_by = "user" if message.role == "user" else "assistant"
+        if said_by == "assistant" and fact.kind != "recommendation":
+            self._check_support(fact, message)
+        return FoundFact(
+            subject=_subject(fact.subject, message),
+            predicate=fact.predicate,
+            value=fact.value,
+            statement=fact.statement,
+            kind=fact.kind,
+            is_many=fact.many,
+            confidence=fact.confidence,
+            said_by="user" if said_by == "user" else "assistant",
+            seq=message.seq,
+            quote=fact.quote,
+            said_at=message.created_at,
+            valid_from=holds.begins,
+            ends_at=holds.ends,
+        )
+
+    def entity(self, entity: WrittenEntity) -> FoundEntity | None:
+        """Return what was said of an entity; None if it was not named."""
+        if not self._was_said(entity.name):
+            return None
+        return FoundEntity(
+            name=entity.name,
+            type=entity.type.lower()[:40] or "thing",
+            aliases=tuple(name for name in entity.aliases if self._was_said(name)),
+            attributes={
+                name: value
+                for name, value in entity.attributes.items()
+                if set(terms(value)) <= set(terms(self._everything)) and terms(value)
+            },
+        )
+
+    def _was_said(self, name: str) -> bool:
+        return plain(name) in self._everything
+
+    def _message(self, fact: WrittenFact) -> Message:
+        """Return the message that holds the quote: the one that is named, else the only one."""
+        named = self._by_seq.get(fact.seq)
+        for quote in (fact.quote, _MARKED.sub("", fact.quote)):
+            pieces = [piece for piece in map(plain, _LEFT_OUT.split(quote)) if _says(piece)]
+            if not pieces:
+                continue
+            if named is not None and _holds(self._plain[named.seq], pieces):
+                return named
+            holding = [m for m in self._messages if _holds(self._plain[m.seq], pieces)]
+            if len(holding) == 1:
+                return holding[0]
+        raise _Refused("its quote is in no message")
+
+    def _grounds(self, seq: int, dates: tuple[str, ...]) -> Grounds:
+        """Return what a fact of a message may rest upon, with the dates that it tells.
+
+        All that users say, for they tell a name when they get to it, and what the assistant has
+        said until then.
+        """
+        known = [m for m in self._messages if m.role == "user" or m.seq <= seq]
+        which = (str(known[-1].seq), str(len(known)), *dates)
+        if which not in self._known_grounds:
+            sources = [
+                self._previous,
+                "user assistant",
+                *dates,
+                *dict.fromkeys(day_of(message, self._zone) for message in known),
+                *dict.fromkeys(speaker_of(message) for message in known),
+                *(message.content for message in known),
+            ]
+            self._known_grounds[which] = Grounds(sources)
+        return self._known_grounds[which]
+
+    def _check_support(self, fact: WrittenFact, reply: Message) -> None:
+        """Raise unless a user said so, or a document that the assistant was given."""
+        by_users = [
+            "\n".join(one for one in sentences(message.content) if not is_question(one))
+            for message in self._messages
+            if message.role == "user" and message.seq < reply.seq
+        ]
+        documents = [text[:MOST_SUPPORT_CHARS] for text in self._documents.get(reply.seq, ())]
+        if not any(_states(text, fact) for text in [*by_users, *documents]):
+            raise _Refused("only the assistant said it")
+
+
+def plain(text: str) -> str:
+    """Return a text without what may differ in a quote: case, white space, marks, Unicode forms."""
+    text = unicodedata.normalize("NFKC", text.translate(_QUOTE_MARKS))
+    text = re.sub(r"[\u200b-\u200f\u2060\ufe0f\ufeff]", "", text.translate(_QUOTE_MARKS))
+    return " ".join(text.casefold().split()).strip("\"' ")
+
+
+def _says(piece: str) -> bool:
+    return any(not char.isspace() for char in piece.strip(".,;:!?\"'()[]- "))
+
+
+def _holds(message: str, pieces: Sequence[str]) -> bool:
+    """Say whether the pieces occur one after the other."""
+    at = 0
+    for piece in pieces:
+        at = message.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
+
+
+def _is_asked(quote: str, message: str) -> bool:
+    """Say whether a quote is no more than (a part of) a question of the message.
+
+    A statement may lead to one: `I moved to Porto, where can I eat?`
+    """
+    wanted = plain(quote)
+    for sentence in sentences(message):
+        if not is_question(sentence):
+            continue
+        asked = plain(sentence)
+        if wanted not in asked and wanted.rstrip("?？؟") not in asked:
+            continue
+        if _ASKS.match(sentence):
+            return True
+        clauses = list(_CLAUSE.finditer(asked))
+        return not clauses or asked.find(wanted) >= clauses[-1].end()
+    return False
+
+
+def _states(text: str, fact: WrittenFact) -> bool:
+    """Say whether a text states what a fact says: its value, most of its words, yes or no alike."""
+    value, stated = set(terms(fact.value)), set(terms(fact.statement)) - _NOBODY
+    there = set(terms(text))
+    if not value or not value <= there or len(stated & there) < ENOUGH * len(stated):
+        return False
+    near = [one for one in sentences(text) if value & set(terms(one))]
+    denied = DENIES.search(fact.statement) is not None
+    if not any((DENIES.search(one) is not None) == denied for one in near):
+        return False
+    return Grounds([text, "user assistant"]).support(fact.statement, fact.value)
+
+
+_NOBODY = frozenset(terms("user assistant customer person"))
+
+
+def _subject(subject: str, message: Message) -> str:
+    """Return whom a fact is about: in an imported conversation the speaker by name."""
+    if subject.strip().lower() not in _MYSELF:
+        return subject
+    return speaker_of(message) if message.speaker and message.role == "user" else USER
+
+
+def _as_fact(relation: WrittenRelation) -> WrittenFact:
+    words = relation.relation.replace("_", " ")
+    source = "The user" if relation.source.lower() in _MYSELF else relation.source
+    return WrittenFact(
+        subject=relation.source,
+        predicate=relation.relation,
+        value=relation.target,
+        statement=f"{source} {words} {relation.target}.",
+        many=True,
+        seq=relation.seq,
+        quote=relation.quote,
+    )

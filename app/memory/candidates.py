@@ -1,0 +1,287 @@
+"""What of a user's memory may be recalled, with all that is known of each.
+
+Touches: the indexes' answers, `facts`, `episodes`, the embedder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from app.db import Connection, Database
+from app.index.base import Match, Values
+from app.lexical.store import Hit, Size
+from app.lexical.terms import index_terms
+from app.llm.base import Embedder
+from app.memory.fusion import Floats
+from app.memory.lexicon import FACT, fact_ref
+from app.memory.matching import matched
+from app.memory.recall_rows import Clue, First, Whose, read_clues, read_late, read_notes
+from app.memory.recalled import RecordType, Span
+from app.memory.vectors import Held, texts_of
+from app.memory.weighing import (
+    CLUE_WEIGHT,
+    Candidate,
+    Cosine,
+    Weights,
+    fact_places,
+    facts_apart,
+    hits_in,
+    place_ref,
+)
+from app.text.sentences import is_question, sentences
+
+CATCHING_UP = timedelta(seconds=120)  # an index may show a write so late
+MOST_LATE = 8  # sessions that are ranked by their texts, and texts embedded for it
+MOST_EMBEDDED = 40
+CLUES = 5  # the facts that fit best: their words find what the question's own do not
+MESSAGE = "\x1e"
+DAY = 86_400.0
+
+
+@dataclass(slots=True)
+class Field:
+    """One question's search. rows: what a message or a fact is shown from, by ref."""
+
+    whose: Whose
+    question: Values
+    matches: Sequence[Match]
+    is_all: bool
+    first: First
+    names: Sequence[str]
+    span: Span
+    left_out: str | None
+    now: datetime
+    weights: Weights = field(default_factory=lambda: Weights(()))
+    rows: dict[str, Any] = field(default_factory=dict)
+    fact_cosines: dict[str, float] = field(default_factory=dict)
+    fact_places: Mapping[tuple[str, int], float] = field(default_factory=dict)
+
+    def ages(self) -> Floats:
+        """Return how many days ago each candidate was."""
+        return np.array(
+            [(self.now - c.moment).total_seconds() / DAY for c in self.weights.candidates]
+        )
+
+    def admits(self, clue: Clue) -> bool:
+        return (clue.session_id is None or clue.session_id != self.left_out) and self.span.holds(
+            clue.learned_at, clue.last_seen_at
+        )
+
+
+async def of_memories(
+    found: Field, database: Database, embedder: Embedder, memory_type: RecordType | None
+) -> None:
+    """Weigh the user's sessions, what no summary covers yet, and the facts that stand alone."""
+    first = found.first
+    known = [
+        one
+        for one in first.known
+        if memory_type in (None, "episode")
+        and one.session_id != found.left_out
+        and found.span.holds(one.started_at, one.ended_at)
+    ]
+    messages = _messages(found) if memory_type in (None, "message") else {}
+    late = sorted((one for one in known if one.is_late), key=lambda one: one.updated_at)
+    late_ids = [one.session_id for one in late[-MOST_LATE:]]
+
+    def read(connection: Connection) -> tuple[dict[str, Clue], list[str], list[Hit], list[Held]]:
+        clues = _clues(connection, found) if memory_type in (None, "episode") else {}
+        more = _clue_terms(found, clues)
+        wider = read_notes(connection, found.whose, more, first.noted_size) if more else []
+        return clues, more, wider, read_late(connection, found.whose, late_ids)
+
+    clues, more, wider, held = await database.read(read)
+    alone = [
+        clue
+        for clue in clues.values()
+        if memory_type is None
+        and clue.number is None
+        and found.admits(clue)
+        and clue.holds(found.now)
+    ]
+    found.rows = {**messages, **{fact_ref(clue.fact_id): clue.fact_id for clue in alone}}
+    found.weights = weights = Weights(
+        [
+            *(
+                Candidate("episode", one.session_id, one.session_id, one.started_at, one.ended_at)
+                for one in known
+            ),
+            *(
+                Candidate("message", ref, row.session_id, row.created_at, row.created_at)
+                for ref, row in messages.items()
+            ),
+            *(
+                Candidate("fact", fact_ref(c.fact_id), "", c.learned_at, c.last_seen_at)
+                for c in alone
+            ),
+        ],
+        facts_a_message=first.facts_a_message,
+    )
+    cosines = [*_told(found, clues), *await _fresh(found, embedder, messages, held, clues)]
+    weights.take_cosines(cosines, is_all=found.is_all)
+    here, here_size = hits_in({ref: _line(row) for ref, row in messages.items()}, first.terms)
+    said = matched([*first.said, *here], first.terms)
+    every = [*first.terms, *more]
+    wide = matched([*first.noted, *wider], every)
+    noted = wide.of_first(len(first.terms))
+    weights.take_words(first.terms, said, _sum(first.said_size, here_size), noted, first.noted_size)
+    found.fact_places = fact_places(first.terms, noted)
+    if wide.refs:
+        share = np.array([1.0] * len(first.terms) + [CLUE_WEIGHT] * len(more))
+        names = [frozenset(index_terms(name)) for name in found.names]
+        weights.take_clues(every, share, wide, first.noted_size, [n for n in names if n])
+
+
+async def of_facts(
+    found: Field, database: Database, embedder: Embedder, memory_type: RecordType | None
+) -> None:
+    """Weigh the user's facts that hold at the time, each by itself."""
+    first = found.first
+    hits, size = facts_apart(first.noted)
+    noted = matched(hits, first.terms)
+    nothing = matched([], first.terms)
+    places = fact_places(first.terms, matched(first.noted, first.terms))
+    clues = await database.read(lambda c: _clues(c, found, places))
+    mine = [clue for clue in clues.values() if found.admits(clue) and clue.holds(found.now)]
+    refs = {_apart(clue): clue for clue in mine}
+    found.rows = {ref: clue.fact_id for ref, clue in refs.items()}
+    found.weights = Weights(
+        [
+            Candidate("fact", ref, c.session_id or "", c.learned_at, c.last_seen_at)
+            for ref, c in refs.items()
+        ]
+    )
+    told = {clue.fact_id: (ref, clue) for ref, clue in refs.items()}
+    near = [
+        Cosine(told[fact_id][0], "fact", score)
+        for fact_id, score in _fact_matches(found)
+        if fact_id in told
+    ]
+    late = {told[f.fact_id][0]: f.statement for f in first.told if f.fact_id in told}
+    near += await _embedded(found, embedder, [(ref, "fact", text) for ref, text in late.items()])
+    found.weights.take_cosines(near, is_all=found.is_all)
+    found.weights.take_words(first.terms, nothing, Size(0, 0), noted, size)
+
+
+def _messages(found: Field) -> dict[str, Any]:
+    """Return the messages of open sessions that say something, by ref."""
+    return {
+        f"{MESSAGE}{row.session_id}#{row.seq}": row
+        for row in found.first.recent
+        if not _only_asks(row.content) and found.span.holds(row.created_at, row.created_at)
+    }
+
+
+def _fact_matches(found: Field) -> list[tuple[str, float]]:
+    return [
+        (str(match.metadata["fact_id"]), match.score)
+        for match in found.matches
+        if match.metadata.get("memory_type") == "fact" and "fact_id" in match.metadata
+    ]
+
+
+def _clues(
+    connection: Connection, found: Field, places: Collection[tuple[str, int]] = ()
+) -> dict[str, Clue]:
+    """Read the facts that the index, the words and the clock point to."""
+    alone = [hit.ref.removeprefix(FACT) for hit in found.first.noted if hit.ref.startswith(FACT)]
+    told = [fact.fact_id for fact in found.first.told]
+    ids = dict.fromkeys([*(fact_id for fact_id, _ in _fact_matches(found)), *told, *alone])
+    return read_clues(connection, found.whose, list(ids), places)
+
+
+def _clue_terms(found: Field, clues: dict[str, Clue]) -> list[str]:
+    """Return the words of the facts that fit best, and of related names, less the question's."""
+    best = [
+        clues[fact_id].statement
+        for fact_id, _ in _fact_matches(found)
+        if fact_id in clues and found.admits(clues[fact_id])
+    ]
+    words = (term for text in [*best[:CLUES], *found.names] for term in index_terms(text))
+    return [term for term in dict.fromkeys(words) if term not in found.first.terms]
+
+
+def _told(found: Field, clues: dict[str, Clue]) -> Iterable[Cosine]:
+    """Yield what the index tells; a fact counts where SQL says that it belongs."""
+    for match in found.matches:
+        kind = str(match.metadata.get("memory_type", ""))
+        if kind != "fact":
+            session_id = str(match.metadata.get("session_id", ""))
+            yield Cosine(session_id, "exchange" if kind == "exchange" else "summary", match.score)
+    for fact_id, score in _fact_matches(found):
+        clue = clues.get(fact_id)
+        if clue is not None:
+            found.fact_cosines[fact_id] = max(score, found.fact_cosines.get(fact_id, 0.0))
+            yield Cosine(_home(clue), "fact", score)
+
+
+async def _fresh(
+    found: Field,
+    embedder: Embedder,
+    messages: dict[str, Any],
+    held: Sequence[Held],
+    clues: dict[str, Clue],
+) -> list[Cosine]:
+    """Embed what the index has not shown: messages, and texts of sessions written just now."""
+    shown = {(match.id, str(match.metadata.get("text", ""))) for match in found.matches}
+    texts = [(ref, "exchange", row.content) for ref, row in messages.items()]
+    texts += [
+        (fact_ref(fact.fact_id), "fact", fact.statement)
+        for fact in found.first.told
+        if fact.fact_id in clues and (f"facts#{fact.fact_id}", fact.statement) not in shown
+    ]
+    facts: dict[str, str] = {}
+    late: list[tuple[str, str, str]] = []
+    for memory in held:
+        for id, text, metadata in texts_of(memory):
+            if (id, text) not in shown:
+                kind = "fact" if metadata["memory_type"] == "fact" else "summary"
+                late.append((memory.episode.session_id, kind, text))
+                if kind == "fact":
+                    facts[text] = str(metadata["fact_id"])
+    cosines = await _embedded(found, embedder, texts + late[:MOST_EMBEDDED])
+    for one, (_, kind, text) in zip(cosines, texts + late[:MOST_EMBEDDED], strict=True):
+        if kind == "fact" and text in facts:
+            found.fact_cosines[facts[text]] = one.score
+    return cosines
+
+
+async def _embedded(
+    found: Field, embedder: Embedder, texts: Sequence[tuple[str, str, str]]
+) -> list[Cosine]:
+    """Return the cosines of texts, given with their ref and kind."""
+    if not texts:
+        return []
+    vectors = await embedder.embed([text for _, _, text in texts])
+    scores = np.maximum(vectors @ found.question, 0.0)
+    return [
+        Cosine(ref, kind, float(score)) for (ref, kind, _), score in zip(texts, scores, strict=True)
+    ]
+
+
+def _home(clue: Clue) -> str:
+    """Return what a fact counts for: its session, or itself where it stands alone."""
+    return clue.session_id if clue.session_id and clue.number else fact_ref(clue.fact_id)
+
+
+def _apart(clue: Clue) -> str:
+    alone = not clue.session_id or clue.number is None
+    return fact_ref(clue.fact_id) if alone else place_ref(str(clue.session_id), clue.number or 0)
+
+
+def _line(row: Any) -> str:
+    return f"{row.speaker or 'User'}: {row.content}"
+
+
+def _only_asks(text: str) -> bool:
+    """Say whether a message is a bare question, which says nothing of its user."""
+    return all(is_question(sentence) for sentence in sentences(text))
+
+
+def _sum(one: Size, other: Size) -> Size:
+    return Size(one.items + other.items, one.length + other.length)

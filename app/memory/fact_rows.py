@@ -1,0 +1,281 @@
+"""Facts taken into SQL: new ones, and known ones that were said again. Touches: `facts`,
+`fact_sightings`, the lexical index, the jobs.
+
+Plain functions of a connection, in the transaction of whoever writes an episode.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from app.db import Connection
+from app.db.tables import facts
+from app.memory.base import USER, Fact, FoundFact
+from app.memory.fact_groups import Draft, Group, Groups, group_of
+from app.memory.fact_sync import Job, publish
+from app.memory.fact_writes import Changes, in_parts
+from app.memory.keys import fact_key, is_many, predicate_name, subject_name, value_key
+from app.memory.retiming import retime
+from app.memory.sameness import Alike, Known, known
+from app.memory.timeline import Point
+
+COMPARED = 200  # facts of a key or of a value that a found one may be the same as
+
+_fact = facts.c
+_OF_USER = sa.and_(_fact.tenant_id == sa.bindparam("tenant"), _fact.user_id == sa.bindparam("user"))
+_COMPARED = sa.select(
+    _fact.fact_id,
+    _fact.key,
+    _fact.value_key,
+    _fact.predicate,
+    _fact.statement,
+    _fact.is_many,
+    (_fact.kind == "recommendation").label("is_recommendation"),
+)
+_OF_KEYS = sa.and_(_OF_USER, _fact.key.in_(sa.bindparam("keys", expanding=True)))
+_OF_VALUES = sa.and_(_OF_USER, _fact.value_key.in_(sa.bindparam("values", expanding=True)))
+_ALIKE = (
+    _COMPARED.where(_OF_KEYS, _OF_VALUES),
+    *(
+        _COMPARED.where(same).order_by(_fact.last_seen_at.desc(), _fact.fact_id).limit(COMPARED)
+        for same in (_OF_KEYS, _OF_VALUES)
+    ),
+)
+_NAMES = sa.select(_fact.value).where(_OF_USER, _fact.key == fact_key(USER, "name"))
+_SINGLE = sa.select(_fact.fact_id, _fact.key, _fact.value_key, _fact.valid_from).where(
+    _OF_KEYS, _OF_VALUES, _fact.is_many.is_(False)
+)
+_MAKE_MANY = (
+    facts.update()
+    .where(_fact.tenant_id == sa.bindparam("tenant"), _fact.fact_id == sa.bindparam("which"))
+    .values(is_many=True)
+)
+_ONE = sa.select(facts).where(
+    _fact.tenant_id == sa.bindparam("tenant"), _fact.fact_id == sa.bindparam("fact")
+)
+_OF_SESSION = (
+    sa.select(facts)
+    .where(
+        _fact.tenant_id == sa.bindparam("tenant"),
+        _fact.session_id == sa.bindparam("session"),
+        _fact.number.is_not(None),
+    )
+    .order_by(_fact.number)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of found facts: how many were new, were known, and ended another."""
+
+    new: int
+    seen_again: int
+    superseded: int
+
+
+def lock_user(connection: Connection, tenant_id: str, user_id: str) -> None:
+    """Keep others from changing the user's facts until the transaction ends.
+
+    Whoever locks a session too does that before, and touches rows of memory after. SQLite has one
+    writer at a time as it is.
+    """
+    if connection.dialect.name == "postgresql":
+        name = hashlib.blake2b(f"{tenant_id}\x00{user_id}".encode(), digest_size=8).digest()
+        number = sa.literal(int.from_bytes(name, signed=True), sa.BigInteger)
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
+
+
+def take(
+    connection: Connection,
+    tenant_id: str,
+    user_id: str,
+    session_id: str | None,
+    found: Sequence[FoundFact],
+    now: datetime,
+) -> Taken:
+    """Store what was found in a session, or was told by itself (`session_id` None).
+
+    What is known already is seen again; a new value ends an old one. The caller brings the
+    lexical index and the vectors of this session up to date; this does so for any other that
+    is concerned.
+    """
+    if not found:
+        return Taken(0, 0, 0)
+    changes = Changes(live=session_id)
+    _take(connection, tenant_id, user_id, session_id, found, now, changes)
+    publish(connection, tenant_id, user_id, changes, now, leave_out=session_id, by_caller=False)
+    return Taken(changes.new, changes.seen_again, changes.superseded)
+
+
+def take_told(
+    connection: Connection, tenant_id: str, user_id: str, told: FoundFact, now: datetime
+) -> tuple[Fact, list[Job]]:
+    """Store a fact that belongs to no session; returns it, and the jobs of its vectors."""
+    changes = Changes()
+    became = _take(connection, tenant_id, user_id, None, [told], now, changes)
+    left = publish(connection, tenant_id, user_id, changes, now)
+    (fact_id,) = became.values()
+    row = connection.execute(_ONE, {"tenant": tenant_id, "fact": fact_id}).one()
+    return Fact(*row), left
+
+
+def _take(
+    connection: Connection,
+    tenant_id: str,
+    user_id: str,
+    session_id: str | None,
+    found: Sequence[FoundFact],
+    now: datetime,
+    changes: Changes,
+) -> Mapping[str, str]:
+    lock_user(connection, tenant_id, user_id)
+    names = _own_names(connection, tenant_id, user_id, found)
+    new = [_as_new(tenant_id, user_id, session_id, one, names, now) for one in found]
+    alike = Alike(_alike(connection, tenant_id, user_id, new))
+    groups = Groups()
+    for one, fact in zip(found, new, strict=True):
+        fact = alike.adopt(fact)
+        alike.add(known(fact))
+        draft = Draft(fact, _point(fact, one, session_id or ""))
+        groups.concern(group_of(fact), draft.point.at).drafts.append(draft)
+    _join(connection, tenant_id, user_id, groups)
+    return retime(connection, tenant_id, user_id, groups, now, changes)
+
+
+def rows_of_session(connection: Connection, tenant_id: str, session_id: str) -> list[Fact]:
+    """Return the facts that were first said in a session, by number.
+
+    Not those that outlived its episode: they stand alone, and have no number.
+    """
+    which = {"tenant": tenant_id, "session": session_id}
+    return [Fact(*row) for row in connection.execute(_OF_SESSION, which)]
+
+
+def own_names(connection: Connection, tenant_id: str, user_id: str) -> list[str]:
+    """Return what the user is known to be called."""
+    which = {"tenant": tenant_id, "user": user_id}
+    return list(connection.execute(_NAMES, which).scalars())
+
+
+def _own_names(
+    connection: Connection, tenant_id: str, user_id: str, found: Sequence[FoundFact]
+) -> Collection[str]:
+    told = [
+        one.value
+        for one in found
+        if subject_name(one.subject) == USER and predicate_name(one.predicate) == "name"
+    ]
+    return [*own_names(connection, tenant_id, user_id), *told]
+
+
+def _as_new(
+    tenant_id: str,
+    user_id: str,
+    session_id: str | None,
+    one: FoundFact,
+    names: Collection[str],
+    now: datetime,
+) -> Fact:
+    subject = subject_name(one.subject, names)
+    predicate = predicate_name(one.predicate, of_user=subject == USER)
+    is_recommendation = one.kind == "recommendation"
+    return Fact(
+        tenant_id=tenant_id,
+        fact_id=uuid.uuid4().hex,
+        user_id=user_id,
+        key=fact_key(subject, predicate),
+        value_key=value_key(one.value, predicate),
+        subject=subject,
+        predicate=predicate,
+        value=one.value,
+        statement=one.statement,
+        kind=one.kind,
+        is_many=is_recommendation or is_many(predicate, one.is_many),
+        confidence=one.confidence,
+        said_by=one.said_by,
+        session_id=session_id,
+        number=None,
+        seq=one.seq,
+        quote=one.quote,
+        learned_at=one.said_at,
+        valid_from=one.valid_from,
+        ends_at=one.ends_at,
+        valid_to=None,
+        superseded_by=None,
+        sightings=1,
+        last_seen_at=one.said_at,
+        mark=one.mark,
+        used_at=None,
+        uses=0,
+        version=0,
+        indexed_version=0,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def _alike(
+    connection: Connection, tenant_id: str, user_id: str, new: Sequence[Fact]
+) -> list[Known]:
+    """Return the stored facts that found ones may be the same as."""
+    seen: dict[str, Known] = {}
+    for some in in_parts(new):
+        which = {
+            "tenant": tenant_id,
+            "user": user_id,
+            "keys": sorted({fact.key for fact in some}),
+            "values": sorted({fact.value_key for fact in some}),
+        }
+        for statement in _ALIKE:
+            for fact_id, *compared in connection.execute(statement, which):
+                seen.setdefault(fact_id, Known(*compared))
+    return list(seen.values())
+
+
+def _join(connection: Connection, tenant_id: str, user_id: str, groups: Groups) -> None:
+    """Let a value hold beside others that so far did not: it was said that it may."""
+    many = {
+        (group.key, group.value_key): group
+        for group in groups
+        if group.value_key is not None and not group.is_recommendation
+    }
+    for some in in_parts(many):
+        which = {
+            "tenant": tenant_id,
+            "user": user_id,
+            "keys": list({key for key, _ in some}),
+            "values": list({value for _, value in some}),
+        }
+        for row in connection.execute(_SINGLE, which).all():
+            if (row.key, row.value_key) in many:
+                connection.execute(_MAKE_MANY, {"tenant": tenant_id, "which": row.fact_id})
+                groups.concern(Group(row.key, None, False), row.valid_from)
+    for (key, value), group in many.items():
+        single = groups.get(Group(key, None, False))
+        same = [d for d in single.drafts if d.fact.value_key == value] if single else []
+        for draft in same:
+            groups[Group(key, None, False)].drafts.remove(draft)
+            joined = replace(draft, fact=replace(draft.fact, is_many=True))
+            groups[group].drafts.append(joined)
+
+
+def _point(fact: Fact, one: FoundFact, session_id: str) -> Point:
+    return Point(
+        fact_id=fact.fact_id,
+        value_key=fact.value_key,
+        session_id=session_id,
+        seq=one.seq or 0,
+        quote=one.quote or one.statement,
+        said_by=one.said_by,
+        said_at=one.said_at,
+        value=one.value,
+        statement=one.statement,
+        valid_from=one.valid_from,
+        ends_at=one.ends_at,
+    )

@@ -1,0 +1,250 @@
+"""Facts of users: read, told, corrected, deleted. Touches: `facts`, `fact_sightings`, the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from app.db import Connection, Database
+from app.db.tables import fact_sightings, facts
+from app.memory.base import USER, Fact, FoundFact
+from app.memory.fact_edits import Edit, edit, one, stated
+from app.memory.fact_rows import own_names, take_told
+from app.memory.fact_sync import Job
+from app.memory.fact_writes import in_parts
+from app.memory.forgetting import forget_facts
+from app.memory.keys import SEPARATOR, predicate_key, predicate_name, subject_key, subject_name
+
+RunNow = Callable[[str, str, str], Awaitable[BaseException | None]]
+
+_fact, _said = facts.c, fact_sightings.c
+_OF_USER = sa.and_(_fact.tenant_id == sa.bindparam("tenant"), _fact.user_id == sa.bindparam("user"))
+_HOLDS = sa.and_(
+    _fact.valid_from <= sa.bindparam("at", type_=_fact.valid_from.type),
+    sa.or_(
+        _fact.valid_to.is_(None),
+        _fact.valid_to > sa.bindparam("at", type_=_fact.valid_to.type),
+    ),
+)
+_LATEST = (_fact.last_seen_at.desc(), _fact.fact_id)
+_KNOWN = (
+    sa.select(facts)
+    .where(_OF_USER, _HOLDS)
+    .order_by(*_LATEST)
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_BY_SESSION = (
+    sa.select(facts)
+    .where(_OF_USER, _HOLDS, _fact.session_id.in_(sa.bindparam("ids", expanding=True)))
+    .order_by(_fact.session_id, _fact.number)
+)
+_BY_ID = sa.select(facts).where(_OF_USER, _fact.fact_id.in_(sa.bindparam("ids", expanding=True)))
+_HISTORY = (
+    sa.select(facts)
+    .where(_OF_USER, _fact.key == sa.bindparam("key"))
+    .order_by(_fact.valid_from, _fact.learned_at, _fact.seq, _fact.fact_id)
+)
+_SIGHTINGS = (
+    sa.select(
+        _said.session_id,
+        _said.seq,
+        _said.quote,
+        _said.said_by,
+        _said.said_at,
+        _said.statement,
+    )
+    .where(_said.tenant_id == sa.bindparam("tenant"), _said.fact_id == sa.bindparam("fact"))
+    .order_by(_said.said_at, _said.session_id, _said.seq)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One time that a fact was said; `session_id` is None for one that was told by itself."""
+
+    session_id: str | None
+    seq: int | None
+    quote: str
+    said_by: str
+    said_at: datetime
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A fact's periods with those of other values of its key, in order, and when it was said."""
+
+    facts: tuple[Fact, ...]
+    sightings: tuple[Sighting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A fact as it is stored now. `is_indexed`: its vector is up to date as well."""
+
+    fact: Fact
+    is_indexed: bool
+
+
+class Facts:
+    """Reads and writes facts.
+
+    run_now: does the job of a tenant, kind and key at once; None when it is done, else the failure.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        run_now: RunNow,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._database = database
+        self._run_now = run_now
+        self._clock = clock
+
+    async def of_user(
+        self,
+        tenant_id: str,
+        user_id: str,
+        *,
+        subject: str | None = None,
+        predicate: str | None = None,
+        as_of: datetime | None = None,
+        include_past: bool = False,
+        after: tuple[datetime, str] | None = None,
+        limit: int,
+    ) -> list[Fact]:
+        """Return a user's facts that hold, or held `as_of` a time; the last said first.
+
+        include_past: those that no longer hold, too. after: the (last_seen_at, fact_id) of the
+        last one of the page before.
+        """
+
+        def read(connection: Connection) -> list[Fact]:
+            statement = sa.select(facts).where(
+                _fact.tenant_id == tenant_id, _fact.user_id == user_id
+            )
+            is_user = subject is None
+            if subject is not None:
+                name = subject_name(subject, own_names(connection, tenant_id, user_id))
+                is_user = name == USER
+                statement = statement.where(
+                    _fact.key.startswith(subject_key(name) + SEPARATOR, autoescape=True)
+                )
+            if predicate is not None:
+                said = predicate_key(predicate_name(predicate, of_user=is_user))
+                statement = statement.where(_fact.key.endswith(SEPARATOR + said, autoescape=True))
+            if not include_past:
+                statement = statement.where(_HOLDS)
+            if after is not None:
+                statement = statement.where(_comes_after(*after))
+            which = {} if include_past else {"at": as_of or self._clock()}
+            rows = connection.execute(statement.order_by(*_LATEST).limit(limit), which)
+            return [Fact(*row) for row in rows]
+
+        return await self._database.read(read)
+
+    async def known(self, tenant_id: str, user_id: str, *, limit: int) -> list[Fact]:
+        """Return what holds now, the last said first, for the prompt of a checkpoint."""
+        which = {"tenant": tenant_id, "user": user_id, "at": self._clock(), "most": limit}
+        return await self._database.read(lambda c: [Fact(*row) for row in c.execute(_KNOWN, which)])
+
+    async def by_session(
+        self, tenant_id: str, user_id: str, session_ids: Sequence[str], *, at: datetime
+    ) -> dict[str, list[Fact]]:
+        """Return, by session, the facts first said in it that hold at a time, by number."""
+        which = {"tenant": tenant_id, "user": user_id, "at": at}
+
+        def read(connection: Connection) -> dict[str, list[Fact]]:
+            found: dict[str, list[Fact]] = {}
+            for ids in in_parts(session_ids):
+                for row in connection.execute(_BY_SESSION, {**which, "ids": ids}):
+                    found.setdefault(row.session_id, []).append(Fact(*row))
+            return found
+
+        return await self._database.read(read) if session_ids else {}
+
+    async def load(self, tenant_id: str, user_id: str, fact_ids: Sequence[str]) -> dict[str, Fact]:
+        """Return those of the facts that are the user's, by id."""
+        which = {"tenant": tenant_id, "user": user_id}
+
+        def read(connection: Connection) -> dict[str, Fact]:
+            return {
+                row.fact_id: Fact(*row)
+                for ids in in_parts(fact_ids)
+                for row in connection.execute(_BY_ID, {**which, "ids": ids})
+            }
+
+        return await self._database.read(read) if fact_ids else {}
+
+    async def get(self, tenant_id: str, user_id: str | None, fact_id: str) -> Fact:
+        """Return a fact of a user, or of anybody (`user_id` None). Raises `NotFound`."""
+        return await self._database.read(lambda c: one(c, tenant_id, user_id, fact_id))
+
+    async def history(self, tenant_id: str, user_id: str | None, fact_id: str) -> History:
+        """Return how a fact came and went. Raises `NotFound`.
+
+        Where several values may hold at once, only its own value's periods.
+        """
+
+        def read(connection: Connection) -> History:
+            fact = one(connection, tenant_id, user_id, fact_id)
+            which = {"tenant": tenant_id, "user": fact.user_id, "key": fact.key, "fact": fact_id}
+            same = [Fact(*row) for row in connection.execute(_HISTORY, which)]
+            if fact.is_many:
+                same = [other for other in same if other.value_key == fact.value_key]
+            said = [
+                Sighting(row[0] or None, row[1] if row[0] else None, *row[2:])
+                for row in connection.execute(_SIGHTINGS, which)
+            ]
+            return History(tuple(same), tuple(said))
+
+        return await self._database.read(read)
+
+    async def store(self, tenant_id: str, user_id: str, told: FoundFact) -> Kept:
+        """Store a fact that belongs to no session; one that is known is seen again."""
+        if not told.statement:
+            predicate = predicate_name(told.predicate, of_user=told.subject == USER)
+            told = replace(told, statement=stated(told.subject, predicate, told.value))
+        now = self._clock()
+        fact, left = await self._database.write(
+            lambda c: take_told(c, tenant_id, user_id, told, now)
+        )
+        return Kept(fact, await self._bring(tenant_id, left))
+
+    async def change(self, tenant_id: str, user_id: str | None, fact_id: str, wanted: Edit) -> Kept:
+        """Correct a fact. Raises `NotFound` and `InvalidRequest`."""
+        now = self._clock()
+        fact, left = await self._database.write(
+            lambda c: edit(c, tenant_id, user_id, fact_id, wanted, now)
+        )
+        return Kept(fact, await self._bring(tenant_id, left))
+
+    async def delete(self, tenant_id: str, user_id: str | None, fact_id: str) -> bool:
+        """Forget a fact; what it had superseded holds again. Raises `NotFound`.
+
+        Says whether its vector is gone as well; else a job goes on trying.
+        """
+        now = self._clock()
+
+        def remove(connection: Connection) -> tuple[Job, ...]:
+            one(connection, tenant_id, user_id, fact_id)
+            return forget_facts(connection, tenant_id, [fact_id], now).jobs
+
+        return await self._bring(tenant_id, await self._database.write(remove))
+
+    async def _bring(self, tenant_id: str, left: Sequence[Job]) -> bool:
+        """Have the jobs of a change done now; says whether all are."""
+        failures = [await self._run_now(tenant_id, job.kind, job.key) for job in left]
+        return not any(failures)
+
+
+def _comes_after(moment: datetime, fact_id: str) -> sa.ColumnElement[bool]:
+    return sa.or_(
+        _fact.last_seen_at < moment,
+        sa.and_(_fact.last_seen_at == moment, _fact.fact_id > fact_id),
+    )

@@ -1,0 +1,221 @@
+"""Old conversations become sessions, whose checkpoints run like any other.
+
+Touches: `sessions`, `messages`, the jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from app.db import Connection, Database
+from app.db.insert import insert_new
+from app.db.tables import messages, sessions
+from app.errors import Conflict, NotFound
+from app.memory.episodes import put_close
+from app.memory.transcripts import Line, Transcript, settle
+from app.sessions.base import Session
+from app.sessions.rows import (
+    IN_SESSION,
+    SELECT_SESSION,
+    THIS_SESSION,
+    as_session,
+    lock_session,
+)
+
+AT_ONCE = 4  # transactions; SQLite commits them together, and Postgres has connections left
+
+_STORED = (
+    sa.select(
+        messages.c.seq,
+        messages.c.role,
+        messages.c.content,
+        messages.c.created_at,
+        messages.c.speaker,
+    )
+    .where(IN_SESSION, messages.c.seq <= sa.bindparam("most"))
+    .order_by(messages.c.seq)
+)
+_GO_ON = (
+    sessions.update()
+    .where(THIS_SESSION)
+    .values(
+        state="open",
+        closed_at=None,
+        last_seq=sa.bindparam("new_last_seq"),
+        last_message_at=sa.bindparam("at"),
+        timezone=sa.bindparam("new_timezone"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of a transcript. `messages`: those its session has now, `added` among them."""
+
+    session_id: str
+    state: Literal["imported", "extended", "unchanged"]
+    messages: int
+    added: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Import:
+    """A transcript on its way; `ids` are to be those of its messages."""
+
+    tenant_id: str
+    user_id: str
+    session_id: str
+    transcript: Transcript
+    ids: Sequence[str]
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        return self.transcript.lines
+
+    @property
+    def where(self) -> dict[str, str]:
+        return {"tenant": self.tenant_id, "session": self.session_id}
+
+
+class Imports:
+    """Stores transcripts. `timezone` is that of those that name none."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        timezone: str,
+        wake: Callable[[], None],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._database = database
+        self._timezone = timezone
+        self._wake = wake
+        self._clock = clock
+
+    async def take(
+        self, tenant_id: str, user_id: str, transcripts: Sequence[Transcript]
+    ) -> list[Imported]:
+        """Store each transcript, with the job that summarises it, in a transaction of its own.
+
+        What is stored already is left as it is. Raises, before anything is stored,
+        `InvalidRequest` for a time that can't be, `NotFound` for a session of another user, and
+        `Conflict` for a session that holds another conversation.
+        """
+        now = self._clock()
+        incoming = await asyncio.to_thread(
+            lambda: [
+                _Import(tenant_id, user_id, *settled, [uuid.uuid4().hex for _ in settled[1].lines])
+                for settled in settle(transcripts, user_id, self._timezone, now)
+            ]
+        )
+        found = [await self._database.read(partial(_as_it_is, one)) for one in incoming]
+        new = [n for n, stored in enumerate(found) if stored is None]
+        # The oldest first, so that what is learned comes in the order in which it was said.
+        new.sort(key=lambda n: incoming[n].lines[0].created_at)
+        for start in range(0, len(new), AT_ONCE):
+            some = new[start : start + AT_ONCE]
+            stored = await asyncio.gather(*(self._store(incoming[n], now) for n in some))
+            for n, imported in zip(some, stored, strict=True):
+                found[n] = imported
+        self._wake()
+        return [imported for imported in found if imported is not None]
+
+    async def _store(self, one: _Import, now: datetime) -> Imported:
+        return await self._database.write(lambda c: _store(c, one, now))
+
+
+def _as_it_is(one: _Import, connection: Connection) -> Imported | None:
+    """Return what a session that holds all of it is; None if there is something to store."""
+    row = connection.execute(SELECT_SESSION, one.where).first()
+    if row is None or _known(connection, as_session(row), one) < len(one.lines):
+        return None
+    return Imported(one.session_id, "unchanged", row.last_seq, 0)
+
+
+def _store(connection: Connection, one: _Import, now: datetime) -> Imported:
+    session = lock_session(connection, one.tenant_id, one.session_id) or _open(connection, one)
+    known = _known(connection, session, one)
+    lines = one.lines[known:]
+    if not lines:
+        return Imported(one.session_id, "unchanged", session.last_seq, 0)
+    rows = [_row(one, number, line) for number, line in enumerate(lines, known)]
+    connection.execute(messages.insert(), rows)
+    longer = replace(
+        session,
+        last_seq=known + len(lines),
+        last_message_at=max(session.last_message_at, lines[-1].created_at),
+        timezone=one.transcript.timezone or session.timezone,
+    )
+    moved = {
+        "new_last_seq": longer.last_seq,
+        "at": longer.last_message_at,
+        "new_timezone": longer.timezone,
+    }
+    connection.execute(_GO_ON, one.where | moved)
+    put_close(connection, longer, now=now)
+    state: Literal["imported", "extended"] = "extended" if known else "imported"
+    return Imported(one.session_id, state, longer.last_seq, len(lines))
+
+
+def _open(connection: Connection, one: _Import) -> Session:
+    row = {
+        "tenant_id": one.tenant_id,
+        "session_id": one.session_id,
+        "user_id": one.user_id,
+        "state": "open",
+        "last_seq": 0,
+        "covered_seq": 0,
+        "memory_revision": 0,
+        "created_at": one.lines[0].created_at,
+        "last_message_at": one.lines[0].created_at,
+    }
+    insert_new(connection, sessions, row, key=["tenant_id", "session_id"])
+    session = lock_session(connection, one.tenant_id, one.session_id)
+    if session is None:
+        raise NotFound("the session was deleted meanwhile", param="session_id")
+    return session
+
+
+def _known(connection: Connection, session: Session, one: _Import) -> int:
+    """Return how many of the lines the session holds, from the first on.
+
+    Messages that are no longer there (retention) count as those that were given.
+    Raises `NotFound`, `Conflict`.
+    """
+    if session.user_id != one.user_id:
+        raise NotFound(f"there is no such session: {one.session_id}", param="session_id")
+    known = min(session.last_seq, len(one.lines))
+    for row in connection.execute(_STORED, {**one.where, "most": known}):
+        line = one.lines[row.seq - 1]
+        given = (line.role, line.content, line.created_at, line.speaker)
+        if given != (row.role, row.content, row.created_at, row.speaker):
+            raise Conflict(
+                f"the session {one.session_id} holds another conversation: its message {row.seq} "
+                "is not the one that was given",
+                param="session_id",
+            )
+    return known
+
+
+def _row(one: _Import, number: int, line: Line) -> dict[str, Any]:
+    return {
+        "id": one.ids[number],
+        "tenant_id": one.tenant_id,
+        "session_id": one.session_id,
+        "seq": number + 1,
+        "role": line.role,
+        "content": line.content,
+        "status": "complete",
+        "memory": "on",
+        "created_at": line.created_at,
+        "speaker": line.speaker,
+    }

@@ -1,0 +1,169 @@
+"""How well a question's words match what is indexed by words. Touches nothing.
+
+Three readings of the same postings: a whole document (BM25 over a session), its best passage (BM25
+over a few units in a row), and the share of the question that one passage covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.lexical import bm25
+from app.lexical.store import Hit, Size
+from app.memory.lexicon import DAYS
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+# Too few documents to tell a rare word from a common one count as so many.
+FEW = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The units of the documents that hold a term, in order.
+
+    units: (document, unit number); of: each unit's document. times: (terms, units).
+    day_times: (terms, documents), day_lengths: what the days' unit adds to each unit of it.
+    """
+
+    refs: Sequence[str]
+    units: Sequence[tuple[int, int]]
+    of: Places
+    lengths: Floats
+    times: Floats
+    day_times: Floats
+    day_lengths: Floats
+
+    def of_first(self, terms: int) -> Matched:
+        """Return the same for only so many of the terms."""
+        return replace(self, times=self.times[:terms], day_times=self.day_times[:terms])
+
+
+def matched(hits: Sequence[Hit], terms: Sequence[str]) -> Matched:
+    """Lay out what was found of some terms; the parts of a document follow one another."""
+    parts = {(hit.ref, hit.part): hit.lengths for hit in hits}
+    refs: dict[str, int] = {}
+    place: dict[tuple[str, int], dict[int, int]] = {}
+    units: list[tuple[int, int]] = []
+    lengths: list[int] = []
+    for which in sorted(parts):
+        document = refs.setdefault(which[0], len(refs))
+        numbers = sorted(number for number in parts[which] if number != DAYS)
+        place[which] = dict(zip(numbers, range(len(units), len(units) + len(numbers)), strict=True))
+        units += [(document, number) for number in numbers]
+        lengths += [parts[which][number] for number in numbers]
+    row_of = {term: row for row, term in enumerate(terms)}
+    day_times = np.zeros((len(terms), len(refs)))
+    day_lengths = np.zeros(len(refs))
+    cells: list[tuple[int, int, int]] = []
+    for hit in hits:
+        row, document, places = row_of[hit.term], refs[hit.ref], place[hit.ref, hit.part]
+        days = hit.places.get(DAYS, 0)
+        if days:
+            day_times[row, document] = max(day_times[row, document], days)
+        cells += [(row, places[n], count) for n, count in hit.places.items() if n != DAYS]
+    for (ref, _), sizes in parts.items():
+        day_lengths[refs[ref]] = max(day_lengths[refs[ref]], sizes.get(DAYS, 0))
+    times = np.zeros((len(terms), len(units)))
+    if cells:
+        rows, columns, counts = np.array(cells).T
+        times[rows, columns] = counts
+    return Matched(
+        tuple(refs),
+        units,
+        np.array([document for document, _ in units], np.intp),
+        np.array(lengths, np.float64),
+        times,
+        day_times,
+        day_lengths,
+    )
+
+
+def whole(found: Matched, weights: Floats, size: Size, documents: int) -> Floats:
+    """Return each document's BM25, as a share of the question's weight.
+
+    weights: of each term. size: all that is indexed; documents: how many there are.
+    """
+    times = document_times(found)
+    lengths = found.day_lengths.copy()
+    np.add.at(lengths, found.of, found.lengths)
+    all_documents = max(documents, len(found.refs))
+    average = size.length / max(all_documents, 1)
+    return _bm25(times, lengths, average, weights, all_documents)
+
+
+def best_passage(found: Matched, weights: Floats, size: Size, *, units: int) -> Floats:
+    """Return the best BM25 of `units` units in a row, with the days, of each document."""
+    if not len(found.of):
+        return np.zeros(len(found.refs))
+    times = _in_a_row(found.times, found.of, units) + found.day_times[:, found.of]
+    own = _in_a_row(found.lengths[np.newaxis], found.of, units)[0]
+    lengths = own + found.day_lengths[found.of]
+    seen = found.lengths.sum() + found.day_lengths.sum()
+    passages = max(len(found.of), round(len(found.of) * size.length / max(seen, 1)))
+    scores = _bm25(times, lengths, float(lengths.mean()), weights, passages)
+    return _best(scores, found)
+
+
+def covered(found: Matched, rarity: Floats, *, units: int) -> Floats:
+    """Return the largest share of the terms' rarity that a passage of each document has."""
+    return _best(unit_cover(found, rarity, units=units), found)
+
+
+def unit_cover(found: Matched, rarity: Floats, *, units: int = 1) -> Floats:
+    """Return the share of the terms' rarity that each passage has, by its first unit."""
+    total = rarity.sum()
+    if total <= 0 or not len(found.of):
+        return np.zeros(len(found.of))
+    times = _in_a_row(found.times, found.of, units) + found.day_times[:, found.of]
+    return np.asarray(rarity @ (times > 0) / total, np.float64)
+
+
+def rarity(terms: Sequence[str], holders: Mapping[str, int], documents: int) -> Floats:
+    """Return how much each term tells; one that nobody holds, as much as one that one does."""
+    every = max(documents, FEW, *holders.values())
+    return np.array([bm25.weight(max(holders.get(term, 0), 1), every) for term in terms])
+
+
+def holders(found: Matched, terms: Sequence[str]) -> dict[str, int]:
+    """Return how many documents hold each term."""
+    times = document_times(found)
+    return dict(zip(terms, (times > 0).sum(axis=1).tolist(), strict=True))
+
+
+def document_times(found: Matched) -> Floats:
+    """Return how often each term is in each document."""
+    times = found.day_times.copy()
+    np.add.at(times.T, found.of, found.times.T)
+    return times
+
+
+def _bm25(times: Floats, lengths: Floats, average: float, weights: Floats, every: int) -> Floats:
+    having = (times > 0).sum(axis=1)
+    telling = weights * np.array([bm25.weight(int(n), every) for n in having])
+    total = telling.sum()
+    if total <= 0:
+        return np.zeros(times.shape[1])
+    scale = 1 - bm25.B + bm25.B * lengths / (average or 1.0)
+    shares = times * (bm25.K1 + 1) / (times + bm25.K1 * scale)
+    return np.asarray(telling @ shares / total, np.float64)
+
+
+def _in_a_row(values: Floats, of: Places, units: int) -> Floats:
+    """Return the sums of so many columns in a row that are of one document."""
+    summed = values.copy()
+    for step in range(1, units):
+        same = of[step:] == of[:-step]
+        summed[:, :-step] += values[:, step:] * same
+    return summed
+
+
+def _best(scores: Floats, found: Matched) -> Floats:
+    best = np.zeros(len(found.refs))
+    np.maximum.at(best, found.of, scores)
+    return best

@@ -1,0 +1,268 @@
+"""What recall reads from SQL: three reads, each in one go.
+
+Touches: `episodes`, `facts`, `messages`, `sessions`, the lexical index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from app.db import Connection
+from app.db.tables import episodes, facts, messages, sessions
+from app.lexical import store
+from app.lexical.store import Hit, Size
+from app.memory.base import Fact
+from app.memory.episodes import Episode
+from app.memory.lexicon import NOTED, SAID
+from app.memory.vectors import Held, held
+
+RECENT = 20  # messages that no summary covers yet, the latest first; and facts told of late
+# A term in more parts than this tells little, and would cost much to look up.
+COMMON = 3_000
+
+_TENANT: sa.BindParameter[str] = sa.bindparam("tenant")
+_USER: sa.BindParameter[str] = sa.bindparam("user")
+_IDS: sa.BindParameter[str] = sa.bindparam("ids", expanding=True)
+_episode, _fact = episodes.c, facts.c
+
+_SESSIONS = sa.select(
+    _episode.session_id,
+    _episode.started_at,
+    _episode.ended_at,
+    _episode.updated_at,
+    _episode.covered_seq,
+    (_episode.indexed_version < _episode.version).label("is_late"),
+).where(_episode.tenant_id == _TENANT, _episode.user_id == _USER)
+_EPISODES = sa.select(episodes).where(
+    _episode.tenant_id == _TENANT, _episode.user_id == _USER, _episode.session_id.in_(_IDS)
+)
+# The sessions first, and limited: else SQLite may begin with all messages of the tenant.
+_OPEN = (
+    sa.select(sessions.c.tenant_id, sessions.c.session_id, sessions.c.covered_seq)
+    .where(
+        sessions.c.tenant_id == _TENANT,
+        sessions.c.user_id == _USER,
+        sessions.c.session_id != sa.bindparam("left_out"),
+        sessions.c.last_seq > sessions.c.covered_seq,
+    )
+    .order_by(sessions.c.last_message_at.desc())
+    .limit(RECENT)
+    .subquery()
+)
+SAID_COLUMNS = (
+    messages.c.session_id,
+    messages.c.seq,
+    messages.c.content,
+    messages.c.created_at,
+    messages.c.speaker,
+)
+_NOT_COVERED = (
+    sa.select(*SAID_COLUMNS)
+    .join(
+        _OPEN,
+        sa.and_(
+            messages.c.tenant_id == _OPEN.c.tenant_id,
+            messages.c.session_id == _OPEN.c.session_id,
+            messages.c.seq > _OPEN.c.covered_seq,
+        ),
+    )
+    .where(messages.c.role == "user", messages.c.memory == "on")
+    .order_by(messages.c.created_at.desc(), messages.c.seq.desc())
+    .limit(RECENT)
+)
+_MY_FACTS = sa.select(facts).where(_fact.tenant_id == _TENANT, _fact.user_id == _USER)
+_FACTS_BY_ID = _MY_FACTS.where(_fact.fact_id.in_(_IDS))
+_AT_PLACES = sa.tuple_(_fact.session_id, _fact.number).in_(sa.bindparam("places", expanding=True))
+_FACTS_BY_PLACE = _MY_FACTS.where(_AT_PLACES)
+_TOLD_OF_LATE = (
+    _MY_FACTS.where(_fact.number.is_(None)).order_by(_fact.updated_at.desc()).limit(RECENT)
+)
+_MY_CLUES = sa.select(
+    _fact.fact_id,
+    _fact.session_id,
+    _fact.number,
+    _fact.statement,
+    _fact.valid_from,
+    _fact.valid_to,
+    _fact.learned_at,
+    _fact.last_seen_at,
+).where(_fact.tenant_id == _TENANT, _fact.user_id == _USER)
+_CLUES = _MY_CLUES.where(_fact.fact_id.in_(_IDS))
+_READ_FACTS = sa.select(sa.func.count()).where(
+    _fact.tenant_id == _TENANT, _fact.user_id == _USER, _fact.number.is_not(None)
+)
+_CLUES_BY_PLACE = _MY_CLUES.where(_AT_PLACES)
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    tenant_id: str
+    user_id: str
+
+    def params(self, **more: Any) -> dict[str, Any]:
+        return {"tenant": self.tenant_id, "user": self.user_id, **more}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An episode without its text. `is_late`: the index does not hold it yet."""
+
+    session_id: str
+    started_at: datetime
+    ended_at: datetime
+    updated_at: datetime
+    covered_seq: int
+    is_late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """What recall needs of a fact to rank it; `number` is None if it stands alone."""
+
+    fact_id: str
+    session_id: str | None
+    number: int | None
+    statement: str
+    valid_from: datetime
+    valid_to: datetime | None
+    learned_at: datetime
+    last_seen_at: datetime
+
+    def holds(self, at: datetime) -> bool:
+        return self.valid_from <= at and (self.valid_to is None or at < self.valid_to)
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """What is read beside the query of the index."""
+
+    known: Sequence[Known]
+    terms: Sequence[str]
+    said: Sequence[Hit]
+    said_size: Size
+    noted: Sequence[Hit]
+    noted_size: Size
+    recent: Sequence[Any]
+    facts_a_message: float
+    told: Sequence[Fact]
+
+
+def read_first(
+    connection: Connection,
+    whose: Whose,
+    terms: Sequence[str],
+    left_out: str,
+    changed_after: datetime,
+) -> First:
+    """Read the user's sessions, where the question's words are, and what is newer than the index.
+
+    A session is `is_late` also if it changed after `changed_after`: an index may take a while to
+    show what it has acknowledged.
+    """
+    known = [
+        Known(
+            row.session_id,
+            row.started_at,
+            row.ended_at,
+            row.updated_at,
+            row.covered_seq,
+            bool(row.is_late) or row.updated_at > changed_after,
+        )
+        for row in connection.execute(_SESSIONS, whose.params())
+    ]
+    scopes = [store.scope_of(kind, whose.tenant_id, whose.user_id) for kind in (SAID, NOTED)]
+    sizes = [store.size(connection, scope) for scope in scopes]
+    read_facts = int(connection.execute(_READ_FACTS, whose.params()).scalar_one())
+    told = [Fact(*row) for row in connection.execute(_TOLD_OF_LATE, whose.params())]
+    worth = _worth_a_look(connection, scopes, sizes, terms)
+    return First(
+        known=known,
+        terms=worth,
+        said=store.lookup(connection, scopes[0], worth),
+        said_size=sizes[0],
+        noted=store.lookup(connection, scopes[1], worth),
+        noted_size=sizes[1],
+        facts_a_message=read_facts / max(sum(one.covered_seq for one in known), 1),
+        recent=read_recent(connection, whose, left_out),
+        told=[f for f in told if f.indexed_version < f.version or f.updated_at > changed_after],
+    )
+
+
+def read_recent(connection: Connection, whose: Whose, left_out: str = "") -> Sequence[Any]:
+    """Read the user's latest messages that no summary covers yet."""
+    return connection.execute(_NOT_COVERED, whose.params(left_out=left_out)).all()
+
+
+def read_clues(
+    connection: Connection,
+    whose: Whose,
+    fact_ids: Collection[str],
+    places: Collection[tuple[str, int]] = (),
+) -> dict[str, Clue]:
+    """Read the facts that the indexes named, and that are still there, by id."""
+    found: dict[str, Clue] = {}
+    for some in _parts(list(places)):
+        rows = connection.execute(_CLUES_BY_PLACE, whose.params(places=some))
+        found.update((row.fact_id, Clue(*row)) for row in rows)
+    for ids in _parts(list(fact_ids)):
+        rows = connection.execute(_CLUES, whose.params(ids=ids))
+        found.update((row.fact_id, Clue(*row)) for row in rows)
+    return found
+
+
+def read_notes(connection: Connection, whose: Whose, terms: Sequence[str], size: Size) -> list[Hit]:
+    scope = store.scope_of(NOTED, whose.tenant_id, whose.user_id)
+    worth = _worth_a_look(connection, [scope], [size], terms)
+    return store.lookup(connection, scope, worth)
+
+
+def read_late(connection: Connection, whose: Whose, session_ids: Collection[str]) -> list[Held]:
+    """Read what the vectors of some sessions will be made of, less the exchanges."""
+    rows = (
+        held(connection, whose.tenant_id, session_id, exchanges=False, again=True)
+        for session_id in session_ids
+    )
+    return [row for row in rows if row is not None]
+
+
+def read_texts(
+    connection: Connection,
+    whose: Whose,
+    session_ids: Collection[str],
+    fact_ids: Collection[str],
+    places: Collection[tuple[str, int]],
+) -> tuple[dict[str, Episode], dict[str, Fact]]:
+    """Read what is shown: episodes by session, facts by id; these also by session and number."""
+    shown = {
+        row.session_id: Episode(*row)
+        for ids in _parts(list(session_ids))
+        for row in connection.execute(_EPISODES, whose.params(ids=ids))
+    }
+    rows: list[Any] = []
+    for ids in _parts(list(fact_ids)):
+        rows += connection.execute(_FACTS_BY_ID, whose.params(ids=ids))
+    for some in _parts(list(places)):
+        rows += connection.execute(_FACTS_BY_PLACE, whose.params(places=some))
+    return shown, {row.fact_id: Fact(*row) for row in rows}
+
+
+def _worth_a_look(
+    connection: Connection, scopes: Sequence[int], sizes: Sequence[Size], terms: Sequence[str]
+) -> list[str]:
+    """Return the terms without those that very many have; but never none."""
+    worth = list(terms)
+    for scope, size in zip(scopes, sizes, strict=True):
+        if size.items > COMMON and worth:
+            held_by = store.frequencies(connection, scope, worth, most=COMMON)
+            rare = [term for term in worth if held_by.get(term, 0) <= COMMON]
+            worth = rare or worth[:1]
+    return worth
+
+
+def _parts(items: list[Any]) -> list[list[Any]]:
+    return [items[at : at + store.AT_ONCE] for at in range(0, len(items), store.AT_ONCE)]

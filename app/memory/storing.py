@@ -1,0 +1,116 @@
+"""What a checkpoint learned, stored in one transaction.
+
+Touches: `sessions`, `episodes`, the facts, the entities, the lexical index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from app import jobs
+from app.db import Connection
+from app.db.tables import episodes, sessions
+from app.memory import entities, fact_rows, lexicon
+from app.memory.believing import Believed
+from app.sessions.base import Message, Session
+from app.sessions.rows import lock_session, of_session
+
+_COUNTS = sa.select(
+    episodes.c.version, episodes.c.dropped_sentences, episodes.c.refused_facts
+).where(
+    episodes.c.tenant_id == sa.bindparam("tenant"),
+    episodes.c.session_id == sa.bindparam("session"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What was read and believed; `dropped` sentences of the summary were not."""
+
+    summary: str
+    dropped: int
+    believed: Believed
+
+
+def store(
+    connection: Connection,
+    session: Session,
+    news: Sequence[Message],
+    said: Sequence[Message],
+    learned: Learned | None,
+    timezone: str,
+    now: datetime,
+) -> bool:
+    """Store what a checkpoint made of a session; False if its memory has moved since.
+
+    said: those of the new messages that may be remembered; without any, `learned` is None.
+    """
+    tenant_id, session_id, user_id = session.tenant_id, session.session_id, session.user_id
+    # A session, its user, then rows of memory: everybody locks in this order.
+    current = lock_session(connection, tenant_id, session_id)
+    fact_rows.lock_user(connection, tenant_id, user_id)
+    if current is None:
+        raise jobs.LostClaim
+    if current.memory_revision != session.memory_revision:
+        return False
+    connection.execute(
+        sessions.update()
+        .where(of_session(sessions, tenant_id, session_id))
+        .values(covered_seq=news[-1].seq, memory_revision=session.memory_revision + 1)
+    )
+    if learned is None:
+        return True
+    _store_episode(connection, session, news, said, learned, now)
+    believed = learned.believed
+    fact_rows.take(connection, tenant_id, user_id, session_id, believed.facts, now)
+    entities.take(
+        connection, tenant_id, user_id, session_id, believed.entities, said[-1].created_at
+    )
+    lexicon.index_messages(connection, session, said, timezone=timezone)
+    lexicon.index_notes(connection, tenant_id, user_id, session_id, timezone=timezone)
+    return True
+
+
+def _store_episode(
+    connection: Connection,
+    session: Session,
+    news: Sequence[Message],
+    said: Sequence[Message],
+    learned: Learned,
+    now: datetime,
+) -> None:
+    which = {"tenant": session.tenant_id, "session": session.session_id}
+    before = connection.execute(_COUNTS, which).first()
+    version, dropped, refused = (0, 0, 0) if before is None else before
+    changed: dict[str, Any] = {
+        "version": max(session.memory_revision, version) + 1,
+        "text": learned.summary,
+        "covered_seq": news[-1].seq,
+        "dropped_sentences": learned.dropped + dropped,
+        "refused_facts": sum(learned.believed.refused.values()) + refused,
+        "ended_at": said[-1].created_at,
+        "updated_at": now,
+    }
+    if before is not None:
+        connection.execute(
+            episodes.update()
+            .where(of_session(episodes, session.tenant_id, session.session_id))
+            .values(**changed)
+        )
+        return
+    connection.execute(
+        episodes.insert().values(
+            tenant_id=session.tenant_id,
+            session_id=session.session_id,
+            user_id=session.user_id,
+            indexed_version=0,
+            started_at=said[0].created_at,
+            created_at=now,
+            **changed,
+        )
+    )

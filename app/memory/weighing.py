@@ -1,0 +1,213 @@
+"""Memories beside what is known of each: cosines, words, names. Touches nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from app.lexical.store import Hit, Size
+from app.lexical.terms import index_terms
+from app.memory import matching
+from app.memory.fusion import Floats, fuse
+from app.memory.lexicon import FACT, FACTS, SAID_AGAIN, SUMMARY
+from app.memory.matching import Matched
+from app.memory.recalled import RecordType
+
+IN_A_ROW = 3  # messages of a passage: fewer miss the answer, more blur it (measured)
+CLUE_WEIGHT = 0.5  # of a word that only the best facts have, beside one of the question
+# So much of the question in one passage makes it related, whatever the cosine: 95% of LoCoMo's
+# questions find that in their own conversations; of another's, 3 in 100 pass by it alone.
+LEXICAL_SHARE = 0.4
+MOST_PLACES = 200  # facts of one user that are found by their words
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What may be recalled. ref: what it is called in the lexical index."""
+
+    kind: RecordType
+    ref: str
+    session_id: str
+    begun: datetime
+    moment: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Cosine:
+    """A text of a candidate and how near the question it is. kind: the name of a reading."""
+
+    ref: str
+    kind: str
+    score: float
+
+
+class Weights:
+    """The readings of all candidates, as they come in."""
+
+    def __init__(self, candidates: Sequence[Candidate], *, facts_a_message: float = 1.0) -> None:
+        self.candidates = candidates
+        self.place = {one.ref: at for at, one in enumerate(candidates)}
+        self.facts_a_message = facts_a_message
+        self.readings: dict[str, Floats] = {}
+        self.cosines: dict[str, Floats] = {}  # NaN where none is known
+        self.lexical = np.zeros(len(candidates))  # the share of the question in one passage
+        self.related = np.zeros(len(candidates), bool)
+
+    def take_cosines(self, cosines: Iterable[Cosine], *, is_all: bool) -> None:
+        """Take the best cosine of each kind.
+
+        is_all: what is not among them has none; else the index only told the nearest, and any
+        other session counts as far as the farthest of them.
+        """
+        found: dict[str, list[Cosine]] = {}
+        for one in cosines:
+            if one.ref in self.place:
+                found.setdefault(one.kind, []).append(one)
+        is_session = self._are("episode")
+        for kind, some in found.items():
+            best = np.full(len(self.candidates), np.nan)
+            for one in some:
+                at = self.place[one.ref]
+                best[at] = np.fmax(best[at], one.score)
+            self.cosines[kind] = best
+            farthest = np.nan if is_all else min(one.score for one in some)
+            self.readings[kind] = np.where(np.isnan(best) & is_session, farthest, best)
+
+    def take_words(
+        self, terms: Sequence[str], said: Matched, said_size: Size, noted: Matched, noted_size: Size
+    ) -> None:
+        """Take what the question's own words tell."""
+        if not terms:
+            return
+        even = np.ones(len(terms))
+        documents = len(self.candidates)
+        self._read(
+            "said", ("episode", "message"), said, matching.whole(said, even, said_size, documents)
+        )
+        passage = matching.best_passage(said, even, said_size, units=IN_A_ROW)
+        self._read("passage", ("episode", "message"), said, passage)
+        whole = matching.whole(noted, even, noted_size, noted_size.items)
+        self._read("noted", ("episode", "fact"), noted, whole)
+        telling = rarity(terms, said, noted, documents)
+        for found, units in ((said, IN_A_ROW), (noted, 1)):
+            for ref, share in zip(
+                found.refs, matching.covered(found, telling, units=units), strict=True
+            ):
+                if ref in self.place:
+                    at = self.place[ref]
+                    self.lexical[at] = max(self.lexical[at], share)
+
+    def take_clues(
+        self,
+        terms: Sequence[str],
+        weights: Floats,
+        noted: Matched,
+        size: Size,
+        names: Collection[frozenset[str]],
+    ) -> None:
+        """Take what the words of the best facts tell, and who holds a related name whole."""
+        self._read(
+            "widened",
+            ("episode", "fact"),
+            noted,
+            matching.whole(noted, weights, size, size.items),
+        )
+        has = matching.document_times(noted) > 0
+        for name in names:
+            rows = [at for at, term in enumerate(terms) if term in name]
+            if len(rows) < len(name):
+                continue
+            holds = has[rows].all(axis=0)
+            if holds.sum() * 2 > max(size.items, matching.FEW):
+                continue  # it tells nothing: they all do
+            for ref in np.array(noted.refs)[holds]:
+                if ref in self.place:
+                    self.related[self.place[ref]] = True
+
+    def fused(self) -> Floats:
+        if not self.readings:
+            return np.zeros(len(self.candidates))
+        return fuse(self.readings, self.facts_a_message)
+
+    def best(self, *kinds: str) -> Floats:
+        """Return the best cosine of some kinds, NaN where none is known."""
+        best = np.full(len(self.candidates), np.nan)
+        for kind in kinds:
+            if kind in self.cosines:
+                best = np.fmax(best, self.cosines[kind])
+        return best
+
+    def _read(
+        self, name: str, kinds: Collection[RecordType], found: Matched, scores: Floats
+    ) -> None:
+        reading = np.where(self._are(*kinds), 0.0, np.nan)
+        for ref, score in zip(found.refs, scores, strict=True):
+            if ref in self.place:
+                reading[self.place[ref]] = score
+        self.readings[name] = reading
+
+    def _are(self, *kinds: RecordType) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return np.array([one.kind in kinds for one in self.candidates], bool)
+
+
+def rarity(terms: Sequence[str], said: Matched, noted: Matched, documents: int) -> Floats:
+    """Return how much each term tells in this user's memory."""
+    in_said, in_noted = matching.holders(said, terms), matching.holders(noted, terms)
+    holders = {term: max(in_said[term], in_noted[term]) for term in terms}
+    return matching.rarity(terms, holders, documents)
+
+
+def fact_places(terms: Sequence[str], noted: Matched) -> dict[tuple[str, int], float]:
+    """Return the facts that have most of the question's words, by session and number.
+
+    With the share that they have; a word that nearly all facts have counts for hardly anything.
+    """
+    is_fact = np.array([FACTS <= number < SAID_AGAIN for _, number in noted.units], bool)
+    every = int(is_fact.sum())
+    held = (noted.times[:, is_fact] > 0).sum(axis=1).tolist()
+    telling = matching.rarity(terms, dict(zip(terms, held, strict=True)), every)
+    shares = np.where(is_fact, matching.unit_cover(noted, telling), 0.0)
+    best = np.argsort(-shares, kind="stable")[:MOST_PLACES]
+    return {
+        (noted.refs[noted.units[at][0]], noted.units[at][1] - FACTS): float(shares[at])
+        for at in best.tolist()
+        if shares[at] >= LEXICAL_SHARE
+    }
+
+
+def facts_apart(noted: Sequence[Hit]) -> tuple[list[Hit], Size]:
+    """Return what was found in notes as if each fact were indexed by itself: see `place_ref`."""
+    found: list[Hit] = []
+    lengths: dict[str, int] = {}
+    for hit in noted:
+        for number, times in hit.places.items():
+            if FACTS <= number < SAID_AGAIN or hit.ref.startswith(FACT):
+                ref = hit.ref if hit.ref.startswith(FACT) else place_ref(hit.ref, number - FACTS)
+                length = hit.lengths.get(number, 0)
+                found.append(Hit(hit.term, ref, 0, {SUMMARY: times}, {SUMMARY: length}))
+                lengths[ref] = length
+    return found, Size(len(lengths), sum(lengths.values()))
+
+
+def place_ref(session_id: str, number: int) -> str:
+    """Return what a session's fact is called where facts stand apart."""
+    return f"{session_id}{FACT}{number}"
+
+
+def hits_in(texts: Mapping[str, str], terms: Sequence[str]) -> tuple[list[Hit], Size]:
+    """Return what the lexical index would find in texts that it does not hold, by their ref."""
+    found: list[Hit] = []
+    length = 0
+    for ref, text in texts.items():
+        counts = Counter(index_terms(text))
+        length += counts.total()
+        found += [
+            Hit(term, ref, 0, {1: counts[term]}, {1: counts.total()})
+            for term in terms
+            if term in counts
+        ]
+    return found, Size(len(texts), length)
