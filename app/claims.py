@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -52,13 +53,24 @@ def take(
 
     in_order: kinds of which the jobs about one subject are done one after the other.
     """
+    statement = _taking(tuple(kinds), lease_seconds, tuple(in_order), is_named=key is not None)
+    which = {} if key is None else {"whose": tenant_id, "named": key}
+    row = connection.execute(statement, which).first()
+    return None if row is None else Claim(*row)
+
+
+@lru_cache(maxsize=64)
+def _taking(
+    kinds: tuple[str, ...], lease_seconds: float, in_order: tuple[str, ...], *, is_named: bool
+) -> sa.Executable:
+    """Return what claims a job. It is asked for with each job, and takes long to build."""
     lapsed = sa.and_(jobs.c.state == "running", jobs.c.lease_until < db_now())
-    if key is None:
+    if not is_named:
         free = sa.or_(sa.and_(jobs.c.state == "due", jobs.c.due_at <= db_now()), lapsed)
     else:
         free = sa.and_(
-            jobs.c.tenant_id == tenant_id,
-            jobs.c.key == key,
+            jobs.c.tenant_id == sa.bindparam("whose"),
+            jobs.c.key == sa.bindparam("named"),
             sa.or_(jobs.c.state == "due", lapsed),
         )
     is_first = ~sa.exists().where(IS_BEFORE)
@@ -72,7 +84,7 @@ def take(
         .with_for_update(skip_locked=True)
         .cte("due")
     )
-    taken = (
+    return (
         jobs.update()
         .where(jobs.c.id.in_(sa.select(due.c.id)))
         .values(
@@ -91,8 +103,6 @@ def take(
             jobs.c.fence,
         )
     )
-    row = connection.execute(taken).first()
-    return None if row is None else Claim(*row)
 
 
 def hold(connection: Connection, claim: Claim) -> Mapping[str, Any]:

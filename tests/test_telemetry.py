@@ -133,6 +133,35 @@ def test_a_conversation_leaves_no_word_of_it_in_the_log(tmp_path: Path) -> None:
     assert {line["level"] for line in lines} <= {"info", "warning", "error"}
 
 
+def test_facts_and_debugging_leave_no_word_in_the_log_either(tmp_path: Path) -> None:
+    with model_server(script=(f"So you live in {SECRET}.",)) as model:
+        environment = {
+            "EMBEDDING_MODEL": "mock:32",
+            "SUMMARY_MODEL": "offline",
+            "GROQ_API_KEY": "gsk_test_key_of_these_tests",
+            "GROQ_API_BASE": model.url,
+            "LOG_LEVEL": "DEBUG",
+            "JOB_POLL_SECONDS": "0.1",
+        }
+        with service(tmp_path, **environment) as process:
+            with httpx.Client(base_url=process.url, timeout=30) as client:
+                ask(client, f"I live in {SECRET}.", "turn-1")
+                assert client.post("/sessions/s1/close").json()["state"] == "closed"
+                told = {"predicate": "likes", "value": SECRET, "user_id": "ada"}
+                fact = client.post("/memories/facts", json=told).json()["fact_id"]
+                change = {"value": f"{SECRET} and tea"}
+                client.patch(f"/memories/facts/{fact}", json=change).raise_for_status()
+                graph = {"user_id": "ada", "entity": f"{SECRET}-by-the-sea"}
+                assert client.get("/memories/graph", params=graph).status_code == 404
+                policy = {"policy": "importance", "min_importance": 1, "keep_facts": False}
+                client.post("/memories/evict", json=policy | {"user_id": "ada"}).raise_for_status()
+            process.stop()
+        log = (tmp_path / "service.log").read_text()
+    assert model.requests
+    assert '"level": "debug"' in log
+    assert SECRET not in log
+
+
 def ask(client: httpx.Client, message: str, id: str, **fields: Any) -> httpx.Response:
     body = {"message": message, "session_id": "s1", "user_id": "ada", **fields}
     response = client.post("/chat", json=body, headers={"X-Request-ID": id})

@@ -111,13 +111,14 @@ def _printable(text: str) -> str:
 
 
 Storable = AfterValidator(_storable)
-Text = Annotated[str, Storable, AfterValidator(_not_blank)]
+NotBlank = AfterValidator(_not_blank)
+Text = Annotated[str, Storable, NotBlank]
 Id = Annotated[
     str,
     Field(min_length=1, max_length=ID_BYTES),
     AfterValidator(_short),
     AfterValidator(_printable),
-    AfterValidator(_not_blank),
+    NotBlank,
     AfterValidator(_addressable),
 ]
 

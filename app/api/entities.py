@@ -35,7 +35,10 @@ class RelationOut(BaseModel):
 
 
 class EntityOut(BaseModel):
-    """`sessions`: in how many of the user's conversations it came up."""
+    """`sessions`: in how many of the user's conversations it came up.
+
+    `relations`: the latest 20; the graph around it has more.
+    """
 
     name: str = Field(examples=["Ben"])
     type: str = Field(examples=["person"])

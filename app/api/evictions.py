@@ -20,12 +20,20 @@ class Eviction(Body):
     """What is left out is as the service's settings have it. Without a user: all, for an admin."""
 
     user_id: Id | None = None
-    policy: Literal["time", "count", "importance", "hybrid"] | None = None
-    max_age_days: Annotated[float | None, Field(gt=0, le=365_000)] = None
-    max_memories: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
-    min_importance: Annotated[float | None, Field(ge=0, le=1)] = None
-    keep_facts: bool | None = None
-    dry_run: bool = False
+    policy: Literal["time", "count", "importance", "hybrid"] | None = Field(
+        None,
+        description="`time`: what is older than `max_age_days`. `count`: what is beyond "
+        "`max_memories`. `importance`: what is below `min_importance`. `hybrid`: what is beyond "
+        "the count, or both old and unimportant.",
+        examples=["time"],
+    )
+    max_age_days: Annotated[float | None, Field(gt=0, le=365_000, examples=[365])] = None
+    max_memories: Annotated[int | None, Field(ge=1, le=2**31 - 1, examples=[1000])] = None
+    min_importance: Annotated[float | None, Field(ge=0, le=1, examples=[0.2])] = None
+    keep_facts: Annotated[
+        bool | None, Field(description="Keep the facts of a conversation whose summary goes.")
+    ] = None
+    dry_run: Annotated[bool, Field(description="Only say what would go.")] = False
     limit: Annotated[int, Field(ge=0, le=1000, description="how many a dry run lists")] = 100
 
 

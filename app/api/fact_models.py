@@ -96,10 +96,14 @@ class SightingOut(BaseModel):
 
 
 class FactHistory(BaseModel):
-    """`facts` are the periods of all values of this subject and predicate, the first one first."""
+    """`facts` are the periods of all values of this subject and predicate, the first one first.
+
+    `is_cut`: there are more than the latest 500.
+    """
 
     facts: list[FactOut]
     sightings: list[SightingOut]
+    is_cut: bool
 
 
 class ProfileOut(BaseModel):

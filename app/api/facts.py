@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, Field, TypeAdapter, model_validator
 
-from app.api.deps import Body, CallerDep, Id, RuntimeDep, Text, UserQuery
+from app.api.deps import Body, CallerDep, Id, NotBlank, RuntimeDep, Storable, UserQuery
 from app.api.fact_models import (
     DeletedFact,
     FactHistory,
@@ -40,8 +40,8 @@ MAX_TEXT_CHARS = 2_000
 MAX_NAME_CHARS = 200
 _CURSOR = TypeAdapter[tuple[datetime, str]](tuple[AwareDatetime, Id])
 
-Name = Annotated[Text, Field(max_length=MAX_NAME_CHARS)]
-Told = Annotated[Text, Field(max_length=MAX_TEXT_CHARS)]
+Name = Annotated[str, Field(max_length=MAX_NAME_CHARS), Storable, NotBlank]
+Told = Annotated[str, Field(max_length=MAX_TEXT_CHARS), Storable, NotBlank]
 Confidence = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -60,8 +60,8 @@ class NewFact(Body):
     confidence: Confidence = 1.0
     said_by: Literal["user", "assistant", "tool"] = "user"
     valid_from: Moment | None = Field(None, description="Since when it holds; not sent: now.")
-    ends_at: Moment | None = None
-    mark: MarkOut | None = None
+    ends_at: Moment | None = Field(None, description="When it ends, where that is known.")
+    mark: MarkOut | None = Field(None, description="Marked: eviction leaves it alone.")
 
 
 class FactChange(Body):
@@ -71,9 +71,9 @@ class FactChange(Body):
     statement: Told | None = Field(None, examples=["The user lives in Porto."])
     kind: FactKindOut | None = None
     confidence: Confidence | None = None
-    valid_from: Moment | None = None
-    ends_at: Moment | None = None
-    mark: MarkOut | None = None
+    valid_from: Moment | None = Field(None, examples=["2026-03-01T00:00:00Z"])
+    ends_at: Moment | None = Field(None, description="When it ends, where that is known.")
+    mark: MarkOut | None = Field(None, description="Marked: eviction leaves it alone.")
 
     @model_validator(mode="after")
     def _says_something(self) -> FactChange:
@@ -162,12 +162,11 @@ async def get_history(
         sightings=[
             SightingOut.model_validate(said, from_attributes=True) for said in found.sightings
         ],
+        is_cut=found.is_cut,
     )
 
 
-@router.patch(
-    "/memories/facts/{fact_id}", responses=documented(400, 403, 404, 413, 422, 507)
-)
+@router.patch("/memories/facts/{fact_id}", responses=documented(400, 403, 404, 413, 422, 507))
 async def change_fact(
     fact_id: Id,
     body: FactChange,

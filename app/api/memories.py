@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Text, UserQuery
 from app.api.responses import documented
@@ -33,7 +33,7 @@ class MemoryList(BaseModel):
 
 
 class MarkIn(Body):
-    mark: Literal["critical", "pinned"] | None
+    mark: Literal["critical", "pinned"] | None = Field(examples=["critical"])
 
 
 class MarkedMemory(BaseModel):

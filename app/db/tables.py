@@ -19,6 +19,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
+def micros(moment: datetime) -> int:
+    """Return what an `Instant` is kept as."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
 class Instant(sa.types.TypeDecorator[datetime]):
     """An aware datetime, kept as a BIGINT of microseconds since the epoch."""
 
@@ -26,7 +31,7 @@ class Instant(sa.types.TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        return None if value is None else (value - _EPOCH) // _MICROSECOND
+        return None if value is None else micros(value)
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:
         return None if value is None else _EPOCH + timedelta(microseconds=int(value))

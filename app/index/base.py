@@ -45,9 +45,11 @@ class Index(Protocol):
     An adapter raises `UpstreamError` (part "index") for a failing backend, `InvalidFilter` for a
     filter outside the language of `app.index.filters`, and `InvalidRequest` for a row that no
     backend would take (wrong dimension, zero vector, bad id, oversized or nested metadata).
+    lag_seconds: so late, at most, a query shows what was acknowledged.
     """
 
     dimension: int
+    lag_seconds: float
 
     async def open(self) -> None:
         """Connect and check that the index fits (dimension, metric). Raises `Misconfigured`."""

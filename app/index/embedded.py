@@ -66,6 +66,8 @@ class EmbeddedIndex:
     returns when all are durable, and checks all rows before the first.
     """
 
+    lag_seconds = 1.0  # none, but for a query that began before the write ended
+
     def __init__(self, db: Database, dimension: int) -> None:
         self.dimension = dimension
         self._db = db

@@ -51,6 +51,8 @@ class PineconeIndex:
     is the deadline of one call, its retries included; `ready_seconds` is that of a new index.
     """
 
+    lag_seconds = 120.0
+
     def __init__(
         self,
         *,

@@ -38,7 +38,7 @@ from app.llm.base import Embedder
 from ingest.document import Document
 
 KIND = "sync_documents"
-DELETED_AT_ONCE = 1_000  # of a source: on SQLite, all that is written waits for a transaction
+DELETED_AT_ONCE = 200  # of a source: on SQLite, all that is written waits for a transaction
 
 RunNow = Callable[[str, str, str], Awaitable[BaseException | None]]
 OnDelete = Callable[[Connection, str, Collection[str], datetime], None]

@@ -84,7 +84,7 @@ class DocumentSearch:
             return Found((), self._threshold, None)
         asked = max(CANDIDATES, top_k + SPARE)
         test = None if filter is None else matcher(filter)
-        read = read_question(words)
+        read = await asyncio.to_thread(read_question, words)  # a text that was pasted is long
         while True:
             matches = await self._index.query(
                 namespace("documents", tenant_id), question, top_k=asked, filter=filter

@@ -13,7 +13,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -60,7 +60,6 @@ _NEW_ITEMS = lexical_items.insert().returning(_item.id, _item.ref, _item.part)
 _SIZE = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_item.length), 0)).where(
     _item.scope == sa.bindparam("of")
 )
-_LENGTHS = sa.select(_item.ref, _item.part, _item.units).where(_item.scope == sa.bindparam("of"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +241,7 @@ def counts(
 ) -> list[tuple[int, str, int]]:
     """Return (item, term, times) of some terms in some items."""
     return [
-        (row.item, row.term, sum(_pairs(row.places).values()))
+        (row.item, row.term, _times(row.places))
         for words in _parts(terms)
         for some in _parts(ids)
         for row in connection.execute(_COUNTS, {"of": scope, "words": words, "ids": some})
@@ -260,14 +259,6 @@ def lookup(connection: Connection, scope: int, terms: Collection[str]) -> list[H
                 lengths = read[row.units] = _pairs(row.units)
             found.append(Hit(row.term, row.ref, row.part, _pairs(row.places), lengths))
     return found
-
-
-def lengths(connection: Connection, scope: int) -> list[tuple[str, int, dict[int, int]]]:
-    """Return (ref, part, unit -> terms it has) of all that a scope holds."""
-    return [
-        (row.ref, row.part, _pairs(row.units))
-        for row in connection.execute(_LENGTHS, {"of": scope})
-    ]
 
 
 def _insert(connection: Connection, scope: int, entries: Sequence[Entry | Counted]) -> None:
@@ -319,6 +310,11 @@ def _written(numbers: Mapping[int, int]) -> str:
 
 def _pairs(written: str) -> dict[int, int]:
     return {int(key): int(value) for key, _, value in (p.partition(":") for p in written.split())}
+
+
+@lru_cache(maxsize=4_096)
+def _times(places: str) -> int:
+    return sum(_pairs(places).values())
 
 
 def _parts(items: Iterable[T], size: int = AT_ONCE) -> Iterator[list[T]]:

@@ -54,6 +54,7 @@ _IN_MAY = re.compile(
     r"|\d{1,2}(?:st|nd|rd|th)?\.?)([\s-]+)may\b"
 )
 _SENTENCE = re.compile(r"(?:^|[.!?:]\s)[\W_]*$")  # what stands before a sentence's first word
+_NEAR = 20  # so far back is looked for it
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _MAY_2026 = re.compile(r"\bmay(?=\s+\d)")
 
@@ -118,7 +119,7 @@ def name_terms(text: str) -> frozenset[str]:
         for match in _PIECE.finditer(read)
         if match.lastgroup in ("word", "code")
         and match[0][0].isupper()
-        and not _SENTENCE.search(read, 0, match.start())
+        and not _SENTENCE.search(read, max(0, match.start() - _NEAR), match.start())
         for term in _of(match.lastgroup, match[0], is_query=True)
         if len(term) >= 3 and not any(map(str.isdigit, term))
     )

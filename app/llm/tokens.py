@@ -18,11 +18,21 @@ _PIECES = re.compile(
     r"|(?P<foreign>[^\W\d_]+)"
     r"|(?P<mark>\S)"
 )
+# The same of ASCII, a token each: a prompt is read several times over, so it has to be quick.
+_ASCII_TOKENS = re.compile(r"[A-Za-z]{1,4}|[0-9]{1,3}|\S")
 _CHARS_PER_TOKEN = {"word": 4, "number": 3, "sign": 1, "foreign": 2, "mark": 1}
 
 
 def estimate_tokens(text: str) -> int:
     """Return about how many tokens a chat model counts for `text`, rather too many than too few."""
+    if text.isascii():
+        return len(_ASCII_TOKENS.findall(text))
+    words = text.split()
+    plain = len(_ASCII_TOKENS.findall(" ".join(word for word in words if word.isascii())))
+    return plain + sum(_count(word) for word in words if not word.isascii())
+
+
+def _count(text: str) -> int:
     return sum(
         -(-(piece.end() - piece.start()) // _CHARS_PER_TOKEN[piece.lastgroup or "mark"])
         for piece in _PIECES.finditer(text)

@@ -9,27 +9,27 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from itertools import chain
 
 from app.memory.base import USER, FoundEntity, FoundFact
 from app.memory.grounding import Grounds
 from app.memory.parts import day_of, speaker_of
 from app.memory.reading import Reading
+from app.memory.support import Support
 from app.memory.when import validity
 from app.memory.written import WrittenEntity, WrittenFact, WrittenRelation
 from app.sessions.base import Message
 from app.text.sentences import is_question, sentences
 from app.text.terms import terms
-from app.text.words import DENIES
 
-ENOUGH = 2 / 3  # of what the assistant states, that somebody else must have said
 MOST_SUPPORT_CHARS = 200_000  # of one document
 
 _QUOTE_MARKS = str.maketrans(dict.fromkeys("“”„‟«»＂", '"') | dict.fromkeys("‘’‚‛ʼ＇`´", "'"))
-_LEFT_OUT = re.compile(r"\s*(?:\[\s*)?(?:…|\.{3,})(?:\s*\])?\s*")
+_LEFT_OUT = re.compile(r"(?:\[\s*)?(?:…|\.{3,})(?:\s*\])?")
 _MARKED = re.compile(r"^\s*(?:\[\d+\]\s*)?[\w .'-]{1,60}:\s+")
 _CLAUSE = re.compile(r"[,;:–—，、；]|\s-\s")
 _ASKS = re.compile(
@@ -69,22 +69,30 @@ def believe(
     """
     conversation = _Conversation(messages, documents, previous, zone)
     written = [*reading.facts, *(_as_fact(relation) for relation in reading.relations)]
+    placed: list[tuple[Message, WrittenFact]] = []
     found: list[FoundFact] = []
     refused: Counter[str] = Counter()
     for fact in written:
         try:
-            found.append(conversation.believed(fact))
+            placed.append((conversation.message(fact), fact))
+        except _Refused as reason:
+            refused[str(reason)] += 1
+    for message, fact in sorted(placed, key=lambda one: one[0].seq):
+        try:
+            found.append(conversation.believed(fact, message))
         except _Refused as reason:
             refused[str(reason)] += 1
     if reading.skipped:
         refused["could not be read"] = reading.skipped
-    found.sort(key=lambda fact: fact.seq or 0)
     entities = [conversation.entity(one) for one in reading.entities]
     return Believed(tuple(found), tuple(one for one in entities if one is not None), dict(refused))
 
 
 class _Conversation:
-    """What was said, to hold facts against."""
+    """What was said, to hold facts against, in the order of their messages.
+
+    Each text is read once: a long conversation has many facts.
+    """
 
     def __init__(
         self,
@@ -102,18 +110,24 @@ class _Conversation:
         everything = [plain(previous), *self._plain.values()]
         everything += [plain(speaker_of(message)) for message in messages]
         self._everything = "\n".join(everything)
-        self._known_grounds: dict[tuple[str, ...], Grounds] = {}
+        self._terms = frozenset(terms(self._everything))
+        users = [message for message in messages if message.role == "user"]
+        self._replies = deque(message for message in messages if message.role != "user")
+        self._grounds = Grounds([previous, "user assistant", *self._sources(users)])
+        self._dated: dict[tuple[str, ...], Grounds] = {}
+        self._stated = {m.seq: Support(_without_questions(m.content)) for m in users}
+        self._questions = {message.seq: _questions(message.content) for message in messages}
+        self._given: dict[str, Support] = {}
 
-    def believed(self, fact: WrittenFact) -> FoundFact:
+    def believed(self, fact: WrittenFact, message: Message) -> FoundFact:
         """Return a fact as it is stored. Raises `_Refused` with the reason."""
-        message = self._message(fact)
-        if _is_asked(fact.quote, message.content):
+        if _is_asked(fact.quote, self._questions[message.seq]):
             raise _Refused("a question states nothing")
         is_action = fact.kind == "action"
         holds = validity(fact.when, fact.quote, message.created_at, self._zone, is_action=is_action)
         days = [holds.begins, *([holds.ends] if holds.ends else [])]
         dates = [day.astimezone(self._zone).date().isoformat() for day in days]
-        grounds = self._grounds(message.seq, tuple(dates))
+        grounds = self._grounds_of(message.seq, tuple(dates))
         if not grounds.support(fact.statement, fact.value, fact.subject):
             raise _Refused("it states what was not said")
         said_by = "user" if message.role == "user" else "assistant"
@@ -146,15 +160,18 @@ class _Conversation:
             attributes={
                 name: value
                 for name, value in entity.attributes.items()
-                if set(terms(value)) <= set(terms(self._everything)) and terms(value)
+                if self._terms.issuperset(terms(value)) and terms(value)
             },
         )
 
     def _was_said(self, name: str) -> bool:
         return plain(name) in self._everything
 
-    def _message(self, fact: WrittenFact) -> Message:
-        """Return the message that holds the quote: the one that is named, else the only one."""
+    def message(self, fact: WrittenFact) -> Message:
+        """Return the message that holds the quote: the one that is named, else the only one.
+
+        Raises `_Refused`.
+        """
         named = self._by_seq.get(fact.seq)
         for quote in (fact.quote, _MARKED.sub("", fact.quote)):
             pieces = [piece for piece in map(plain, _LEFT_OUT.split(quote)) if _says(piece)]
@@ -167,36 +184,40 @@ class _Conversation:
                 return holding[0]
         raise _Refused("its quote is in no message")
 
-    def _grounds(self, seq: int, dates: tuple[str, ...]) -> Grounds:
+    def _grounds_of(self, seq: int, dates: tuple[str, ...]) -> Grounds:
         """Return what a fact of a message may rest upon, with the dates that it tells.
 
         All that users say, for they tell a name when they get to it, and what the assistant has
         said until then.
         """
-        known = [m for m in self._messages if m.role == "user" or m.seq <= seq]
-        which = (str(known[-1].seq), str(len(known)), *dates)
-        if which not in self._known_grounds:
-            sources = [
-                self._previous,
-                "user assistant",
-                *dates,
-                *dict.fromkeys(day_of(message, self._zone) for message in known),
-                *dict.fromkeys(speaker_of(message) for message in known),
-                *(message.content for message in known),
-            ]
-            self._known_grounds[which] = Grounds(sources)
-        return self._known_grounds[which]
+        heard: list[Message] = []
+        while self._replies and self._replies[0].seq <= seq:
+            heard.append(self._replies.popleft())
+        if heard:
+            self._grounds = self._grounds.and_also(self._sources(heard))
+            self._dated = {}
+        if dates not in self._dated:
+            self._dated[dates] = self._grounds.and_also(dates)
+        return self._dated[dates]
+
+    def _sources(self, said: Sequence[Message]) -> list[str]:
+        return [
+            *dict.fromkeys(day_of(message, self._zone) for message in said),
+            *dict.fromkeys(speaker_of(message) for message in said),
+            *(message.content for message in said),
+        ]
 
     def _check_support(self, fact: WrittenFact, reply: Message) -> None:
         """Raise unless a user said so, or a document that the assistant was given."""
-        by_users = [
-            "\n".join(one for one in sentences(message.content) if not is_question(one))
-            for message in self._messages
-            if message.role == "user" and message.seq < reply.seq
-        ]
-        documents = [text[:MOST_SUPPORT_CHARS] for text in self._documents.get(reply.seq, ())]
-        if not any(_states(text, fact) for text in [*by_users, *documents]):
+        by_users = (text for seq, text in self._stated.items() if seq < reply.seq)
+        documents = (self._document(text) for text in self._documents.get(reply.seq, ()))
+        if not any(text.states(fact) for text in chain(by_users, documents)):
             raise _Refused("only the assistant said it")
+
+    def _document(self, text: str) -> Support:
+        if text not in self._given:
+            self._given[text] = Support(text[:MOST_SUPPORT_CHARS])
+        return self._given[text]
 
 
 def plain(text: str) -> str:
@@ -221,16 +242,22 @@ def _holds(message: str, pieces: Sequence[str]) -> bool:
     return True
 
 
-def _is_asked(quote: str, message: str) -> bool:
-    """Say whether a quote is no more than (a part of) a question of the message.
+def _questions(message: str) -> list[tuple[str, str]]:
+    """Return the questions of a message, as they are and plain."""
+    return [(one, plain(one)) for one in sentences(message) if is_question(one)]
+
+
+def _without_questions(message: str) -> str:
+    return "\n".join(one for one in sentences(message) if not is_question(one))
+
+
+def _is_asked(quote: str, questions: Sequence[tuple[str, str]]) -> bool:
+    """Say whether a quote is no more than (a part of) a question of its message.
 
     A statement may lead to one: `I moved to Porto, where can I eat?`
     """
     wanted = plain(quote)
-    for sentence in sentences(message):
-        if not is_question(sentence):
-            continue
-        asked = plain(sentence)
+    for sentence, asked in questions:
         if wanted not in asked and wanted.rstrip("?？؟") not in asked:
             continue
         if _ASKS.match(sentence):
@@ -238,22 +265,6 @@ def _is_asked(quote: str, message: str) -> bool:
         clauses = list(_CLAUSE.finditer(asked))
         return not clauses or asked.find(wanted) >= clauses[-1].end()
     return False
-
-
-def _states(text: str, fact: WrittenFact) -> bool:
-    """Say whether a text states what a fact says: its value, most of its words, yes or no alike."""
-    value, stated = set(terms(fact.value)), set(terms(fact.statement)) - _NOBODY
-    there = set(terms(text))
-    if not value or not value <= there or len(stated & there) < ENOUGH * len(stated):
-        return False
-    near = [one for one in sentences(text) if value & set(terms(one))]
-    denied = DENIES.search(fact.statement) is not None
-    if not any((DENIES.search(one) is not None) == denied for one in near):
-        return False
-    return Grounds([text, "user assistant"]).support(fact.statement, fact.value)
-
-
-_NOBODY = frozenset(terms("user assistant customer person"))
 
 
 def _subject(subject: str, message: Message) -> str:

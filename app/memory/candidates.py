@@ -5,14 +5,16 @@ Touches: the indexes' answers, `facts`, `episodes`, the embedder.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from app.db import Connection, Database
+from app.db.tables import micros
 from app.index.base import Match, Values
 from app.lexical.store import Hit, Size
 from app.lexical.terms import index_terms
@@ -35,12 +37,11 @@ from app.memory.weighing import (
 )
 from app.text.sentences import is_question, sentences
 
-CATCHING_UP = timedelta(seconds=120)  # an index may show a write so late
-MOST_LATE = 8  # sessions that are ranked by their texts, and texts embedded for it
-MOST_EMBEDDED = 40
+MOST_LATE = 32  # sessions that are ranked by their texts, and texts embedded for it
+MOST_EMBEDDED = 160
 CLUES = 5  # the facts that fit best: their words find what the question's own do not
 MESSAGE = "\x1e"
-DAY = 86_400.0
+DAY = 86_400e6  # microseconds
 
 
 @dataclass(slots=True)
@@ -63,9 +64,8 @@ class Field:
 
     def ages(self) -> Floats:
         """Return how many days ago each candidate was."""
-        return np.array(
-            [(self.now - c.moment).total_seconds() / DAY for c in self.weights.candidates]
-        )
+        now = micros(self.now)
+        return np.array([(now - c.moment) / DAY for c in self.weights.candidates])
 
     def admits(self, clue: Clue) -> bool:
         return (clue.session_id is None or clue.session_id != self.left_out) and self.span.holds(
@@ -78,12 +78,14 @@ async def of_memories(
 ) -> None:
     """Weigh the user's sessions, what no summary covers yet, and the facts that stand alone."""
     first = found.first
+    since, until = found.span.bounds()
     known = [
         one
         for one in first.known
         if memory_type in (None, "episode")
         and one.session_id != found.left_out
-        and found.span.holds(one.started_at, one.ended_at)
+        and one.ended_at >= since
+        and one.started_at <= until
     ]
     messages = _messages(found) if memory_type in (None, "message") else {}
     late = sorted((one for one in known if one.is_late), key=lambda one: one.updated_at)
@@ -105,24 +107,31 @@ async def of_memories(
         and clue.holds(found.now)
     ]
     found.rows = {**messages, **{fact_ref(clue.fact_id): clue.fact_id for clue in alone}}
-    found.weights = weights = Weights(
+    found.weights = Weights(
         [
+            *(Candidate("episode", one.session_id, one.session_id, one.ended_at) for one in known),
             *(
-                Candidate("episode", one.session_id, one.session_id, one.started_at, one.ended_at)
-                for one in known
-            ),
-            *(
-                Candidate("message", ref, row.session_id, row.created_at, row.created_at)
+                Candidate("message", ref, row.session_id, micros(row.created_at))
                 for ref, row in messages.items()
             ),
-            *(
-                Candidate("fact", fact_ref(c.fact_id), "", c.learned_at, c.last_seen_at)
-                for c in alone
-            ),
+            *(Candidate("fact", fact_ref(c.fact_id), "", micros(c.last_seen_at)) for c in alone),
         ],
         facts_a_message=first.facts_a_message,
     )
     cosines = [*_told(found, clues), *await _fresh(found, embedder, messages, held, clues)]
+    # In a thread: many words in many conversations take long enough to hold up other requests.
+    await asyncio.to_thread(_take, found, cosines, messages, more, wider)
+
+
+def _take(
+    found: Field,
+    cosines: Sequence[Cosine],
+    messages: Mapping[str, Any],
+    more: Sequence[str],
+    wider: Sequence[Hit],
+) -> None:
+    """Take what vectors and words tell of the candidates."""
+    first, weights = found.first, found.weights
     weights.take_cosines(cosines, is_all=found.is_all)
     here, here_size = hits_in({ref: _line(row) for ref, row in messages.items()}, first.terms)
     said = matched([*first.said, *here], first.terms)
@@ -152,7 +161,7 @@ async def of_facts(
     found.rows = {ref: clue.fact_id for ref, clue in refs.items()}
     found.weights = Weights(
         [
-            Candidate("fact", ref, c.session_id or "", c.learned_at, c.last_seen_at)
+            Candidate("fact", ref, c.session_id or "", micros(c.last_seen_at))
             for ref, c in refs.items()
         ]
     )
@@ -236,16 +245,19 @@ async def _fresh(
         if fact.fact_id in clues and (f"facts#{fact.fact_id}", fact.statement) not in shown
     ]
     facts: dict[str, str] = {}
-    late: list[tuple[str, str, str]] = []
+    # Of each session something, and the whole memory first.
+    late: list[tuple[int, tuple[str, str, str]]] = []
     for memory in held:
-        for id, text, metadata in texts_of(memory):
+        for place, (id, text, metadata) in enumerate(texts_of(memory)):
             if (id, text) not in shown:
                 kind = "fact" if metadata["memory_type"] == "fact" else "summary"
-                late.append((memory.episode.session_id, kind, text))
+                late.append((place, (memory.episode.session_id, kind, text)))
                 if kind == "fact":
                     facts[text] = str(metadata["fact_id"])
-    cosines = await _embedded(found, embedder, texts + late[:MOST_EMBEDDED])
-    for one, (_, kind, text) in zip(cosines, texts + late[:MOST_EMBEDDED], strict=True):
+    late.sort(key=lambda it: it[0])
+    texts += [it for _, it in late[:MOST_EMBEDDED]]
+    cosines = await _embedded(found, embedder, texts)
+    for one, (_, kind, text) in zip(cosines, texts, strict=True):
         if kind == "fact" and text in facts:
             found.fact_cosines[facts[text]] = one.score
     return cosines

@@ -23,11 +23,13 @@ from app.db.tables import episodes, sessions
 from app.errors import NotFound
 from app.index.base import Index, namespace
 from app.jobs import Claim, Handler, Jobs, Postpone
+from app.lexical.store import count as count_terms
 from app.llm.base import Embedder
 from app.memory.believing import Believed, believe
 from app.memory.episodes import Episodes
 from app.memory.facts import Facts
 from app.memory.given import documents_given
+from app.memory.lexicon import said_entry
 from app.memory.reading import Reader
 from app.memory.storing import Learned, store
 from app.memory.vectors import Held, held, ids_of, vectors_of
@@ -180,7 +182,8 @@ class Checkpoints:
         # In a thread: to hold some facts against a long conversation holds up other requests.
         believed = await asyncio.to_thread(believe, reading, said, documents, previous, zone)
         _log_refused(session, believed)
-        return Learned(reading.summary, reading.dropped, believed)
+        words = await asyncio.to_thread(count_terms, said_entry(session, said, self._timezone))
+        return Learned(reading.summary, reading.dropped, believed, words)
 
     async def _news(self, session: Session) -> list[Message]:
         """Return the messages after the covered ones, up to the first turn that is running."""

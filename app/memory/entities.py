@@ -22,6 +22,11 @@ from app.memory.names import Names, name_key
 
 MOST_ROWS = 5_000  # of a user's entities, the latest seen
 MOST_FACTS = 5_000  # that relate them
+MOST_ALIASES = 40  # of an entity in a session
+MOST_ATTRIBUTES = 40
+MOST_RELATIONS = 10_000  # of all a user's entities; a fact's value may name very many
+MOST_OF_ONE = 20  # relations that are listed with an entity; the graph has more
+MOST_NAMES = 20  # of one entity that facts about it are looked for by
 MOST_NAMED = 5  # entities that a question is followed from
 MOST_RELATED = 20
 
@@ -89,11 +94,12 @@ def take(
         which = {"tenant": tenant_id, "user": user_id, "which": key, "session": session_id}
         known = connection.execute(sa.select(entities).where(_THIS), which).first()
         aliases = [*(known.aliases if known else ()), *one.aliases]
+        attributes = {**(known.attributes if known else {}), **one.attributes}
         values: dict[str, Any] = {
             "name": one.name,
             "type": one.type,
-            "aliases": _distinct(alias for alias in aliases if name_key(alias) != key),
-            "attributes": {**(known.attributes if known else {}), **one.attributes},
+            "aliases": _distinct(a for a in aliases if name_key(a) != key)[-MOST_ALIASES:],
+            "attributes": dict(list(attributes.items())[-MOST_ATTRIBUTES:]),
             "seen_at": max(seen_at, known.seen_at) if known else seen_at,
         }
         if known is not None:
@@ -160,7 +166,7 @@ class Known:
                 one.type,
                 one.aliases,
                 one.attributes,
-                tuple(of.get(id(one), ())),
+                tuple(of.get(id(one), ())[:MOST_OF_ONE]),
                 one.sessions,
                 one.last_seen_at,
             )
@@ -185,6 +191,8 @@ def read_known(connection: Connection, tenant_id: str, user_id: str, at: datetim
             if subject is not None and other is not subject:
                 told = Relation(row.fact_id, row.predicate, subject.name, other.name, row.statement)
                 relations.append((subject, other, told))
+        if len(relations) >= MOST_RELATIONS:
+            break
     return Known(tuple(merged), tuple(relations))
 
 
@@ -193,8 +201,9 @@ def merge(rows: Sequence[Any]) -> list[Merged]:
     leader: dict[str, str] = {}
 
     def lead(key: str) -> str:
-        while leader.setdefault(key, key) != key:
-            key = leader[key]
+        while (above := leader.setdefault(key, key)) != key:
+            leader[key] = leader.setdefault(above, above)  # a long chain gets shorter
+            key = above
         return key
 
     for row in rows:
@@ -236,7 +245,7 @@ def _related(
     about = [
         _fact.key.startswith(subject_key(name) + SEPARATOR, autoescape=True)
         for one in named
-        for name in (one.name, *one.aliases)
+        for name in (one.name, *one.aliases)[:MOST_NAMES]
     ]
     told = connection.execute(
         _CURRENT.where(sa.or_(*spoken, *about)).limit(MOST_RELATED * 4), which

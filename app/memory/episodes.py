@@ -22,16 +22,6 @@ _BY_SESSION = sa.select(episodes).where(
     episodes.c.tenant_id == sa.bindparam("tenant"),
     episodes.c.session_id.in_(sa.bindparam("session_ids", expanding=True)),
 )
-_NOT_INDEXED = (
-    sa.select(episodes)
-    .where(
-        episodes.c.tenant_id == sa.bindparam("tenant"),
-        episodes.c.user_id == sa.bindparam("user"),
-        episodes.c.indexed_version < episodes.c.version,
-    )
-    .order_by(episodes.c.ended_at.desc())
-    .limit(sa.bindparam("most", type_=sa.Integer))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +83,6 @@ class Episodes:
         which = {"tenant": tenant_id, "session_ids": list(session_ids)}
         rows = await self._database.read(lambda c: c.execute(_BY_SESSION, which).all())
         return {row.session_id: _episode(row) for row in rows}
-
-    async def not_indexed(self, tenant_id: str, user_id: str, *, limit: int) -> list[Episode]:
-        """Return a user's episodes whose newest text the index does not hold yet."""
-        whose = {"tenant": tenant_id, "user": user_id, "most": limit}
-        rows = await self._database.read(lambda c: c.execute(_NOT_INDEXED, whose).all())
-        return [_episode(row) for row in rows]
 
     async def of_user(self, tenant_id: str, user_id: str, *, limit: int) -> list[Episode]:
         """Return a user's episodes, the latest first."""

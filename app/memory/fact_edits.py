@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from app.db import Connection
 from app.db.tables import Instant, fact_sightings, facts
 from app.errors import InvalidRequest, NotFound
-from app.memory.base import Fact, FactKind, Mark
+from app.memory.base import USER, Fact, FactKind, Mark
 from app.memory.fact_groups import Groups, group_of
 from app.memory.fact_rows import lock_user
 from app.memory.fact_sync import Job, publish
@@ -21,6 +21,12 @@ from app.memory.keys import is_many, value_key
 from app.memory.retiming import retime
 from app.sessions.rows import lock_session
 
+# Predicates that make no sentence behind a name: what somebody has, and what somebody is.
+_OWNED = frozenset(
+    {"name", "nickname", "email", "phone", "address", "birthday", "birthplace", "age", "diet"}
+    | {"nationality", "job_title", "industry", "hobby", "partner", "friend", "colleague"}
+)
+_STATES = frozenset({"allergic_to", "married_to", "from"})
 _BY_ID = sa.select(facts).where(
     facts.c.tenant_id == sa.bindparam("tenant"), facts.c.fact_id == sa.bindparam("fact")
 )
@@ -144,8 +150,11 @@ def _edited(fact: Fact, wanted: Edit) -> Fact:
 
 def stated(subject: str, predicate: str, value: str) -> str:
     """Return a statement of what was told without one."""
-    whose = subject[:1].upper() + subject[1:]
-    return f"{whose} {predicate.replace('_', ' ')} {value}."
+    who = "The user" if subject == USER else subject[:1].upper() + subject[1:]
+    words = predicate.replace("_", " ")
+    if predicate in _OWNED or words.startswith("favorite "):
+        return f"{who}'s {words} is {value}."
+    return f"{who} {'is ' if predicate in _STATES else ''}{words} {value}."
 
 
 def _restated(fact: Fact, value: str) -> str:

@@ -46,6 +46,8 @@ def publish(
         _sync_session(connection, tenant_id, user_id, session_id, now, delay)
         for session_id in sorted(changes.sessions - {leave_out})
     ]
+    for session_id in sorted(changes.noted - changes.sessions - {leave_out}):
+        lexicon.index_notes(connection, tenant_id, user_id, session_id)
     for fact in changes.no_longer_alone.values():
         lexicon.drop_fact(connection, fact)
     for fact in changes.alone.values():

@@ -40,7 +40,8 @@ _REWRITE = facts.update().where(
 class Changes:
     """What became of facts, and whose index is behind: sessions, and facts that stand alone.
 
-    live: a session whose episode is about to be written.
+    live: a session whose episode is about to be written. noted: sessions that say what a fact of
+    another one says; their words are behind, and not their vectors. moved: ids of facts.
     """
 
     live: str | None = None
@@ -51,6 +52,8 @@ class Changes:
     sessions: set[str] = field(default_factory=set)
     alone: dict[str, Fact] = field(default_factory=dict)
     no_longer_alone: dict[str, Fact] = field(default_factory=dict)
+    noted: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
     numbers: dict[str, int] = field(default_factory=dict)  # session -> the last that was given
 
 
@@ -118,6 +121,8 @@ def content(fact: Fact) -> tuple[object, ...]:
 def note(changes: Changes, before: Fact | None, after: Fact | None) -> None:
     """Write down whose index is behind."""
     for fact in (before, after):
+        if fact is not None:
+            changes.moved.add(fact.fact_id)
         if fact is not None and fact.session_id is not None and fact.number is not None:
             changes.sessions.add(fact.session_id)
     if before is not None and before.number is None:

@@ -14,9 +14,10 @@ from app.memory.base import USER, Fact, FoundFact
 from app.memory.fact_edits import Edit, edit, one, stated
 from app.memory.fact_rows import own_names, take_told
 from app.memory.fact_sync import Job
-from app.memory.fact_writes import in_parts
 from app.memory.forgetting import forget_facts
 from app.memory.keys import SEPARATOR, predicate_key, predicate_name, subject_key, subject_name
+
+MOST_HISTORY = 500  # periods of a fact, and times that it was said
 
 RunNow = Callable[[str, str, str], Awaitable[BaseException | None]]
 
@@ -36,17 +37,15 @@ _KNOWN = (
     .order_by(*_LATEST)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
-_BY_SESSION = (
-    sa.select(facts)
-    .where(_OF_USER, _HOLDS, _fact.session_id.in_(sa.bindparam("ids", expanding=True)))
-    .order_by(_fact.session_id, _fact.number)
-)
-_BY_ID = sa.select(facts).where(_OF_USER, _fact.fact_id.in_(sa.bindparam("ids", expanding=True)))
 _HISTORY = (
     sa.select(facts)
     .where(_OF_USER, _fact.key == sa.bindparam("key"))
-    .order_by(_fact.valid_from, _fact.learned_at, _fact.seq, _fact.fact_id)
+    .order_by(
+        _fact.valid_from.desc(), _fact.learned_at.desc(), _fact.seq.desc(), _fact.fact_id.desc()
+    )
+    .limit(MOST_HISTORY + 1)
 )
+_HISTORY_OF_VALUE = _HISTORY.where(_fact.value_key == sa.bindparam("value"))
 _SIGHTINGS = (
     sa.select(
         _said.session_id,
@@ -57,7 +56,8 @@ _SIGHTINGS = (
         _said.statement,
     )
     .where(_said.tenant_id == sa.bindparam("tenant"), _said.fact_id == sa.bindparam("fact"))
-    .order_by(_said.said_at, _said.session_id, _said.seq)
+    .order_by(_said.said_at.desc(), _said.session_id.desc(), _said.seq.desc())
+    .limit(MOST_HISTORY + 1)
 )
 
 
@@ -75,10 +75,14 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A fact's periods with those of other values of its key, in order, and when it was said."""
+    """A fact's periods with those of other values of its key, in order, and when it was said.
+
+    is_cut: there is more than the latest ones that are shown.
+    """
 
     facts: tuple[Fact, ...]
     sightings: tuple[Sighting, ...]
+    is_cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,34 +157,6 @@ class Facts:
         which = {"tenant": tenant_id, "user": user_id, "at": self._clock(), "most": limit}
         return await self._database.read(lambda c: [Fact(*row) for row in c.execute(_KNOWN, which)])
 
-    async def by_session(
-        self, tenant_id: str, user_id: str, session_ids: Sequence[str], *, at: datetime
-    ) -> dict[str, list[Fact]]:
-        """Return, by session, the facts first said in it that hold at a time, by number."""
-        which = {"tenant": tenant_id, "user": user_id, "at": at}
-
-        def read(connection: Connection) -> dict[str, list[Fact]]:
-            found: dict[str, list[Fact]] = {}
-            for ids in in_parts(session_ids):
-                for row in connection.execute(_BY_SESSION, {**which, "ids": ids}):
-                    found.setdefault(row.session_id, []).append(Fact(*row))
-            return found
-
-        return await self._database.read(read) if session_ids else {}
-
-    async def load(self, tenant_id: str, user_id: str, fact_ids: Sequence[str]) -> dict[str, Fact]:
-        """Return those of the facts that are the user's, by id."""
-        which = {"tenant": tenant_id, "user": user_id}
-
-        def read(connection: Connection) -> dict[str, Fact]:
-            return {
-                row.fact_id: Fact(*row)
-                for ids in in_parts(fact_ids)
-                for row in connection.execute(_BY_ID, {**which, "ids": ids})
-            }
-
-        return await self._database.read(read) if fact_ids else {}
-
     async def get(self, tenant_id: str, user_id: str | None, fact_id: str) -> Fact:
         """Return a fact of a user, or of anybody (`user_id` None). Raises `NotFound`."""
         return await self._database.read(lambda c: one(c, tenant_id, user_id, fact_id))
@@ -194,22 +170,29 @@ class Facts:
         def read(connection: Connection) -> History:
             fact = one(connection, tenant_id, user_id, fact_id)
             which = {"tenant": tenant_id, "user": fact.user_id, "key": fact.key, "fact": fact_id}
-            same = [Fact(*row) for row in connection.execute(_HISTORY, which)]
             if fact.is_many:
-                same = [other for other in same if other.value_key == fact.value_key]
+                rows = connection.execute(_HISTORY_OF_VALUE, {**which, "value": fact.value_key})
+            else:
+                rows = connection.execute(_HISTORY, which)
+            same = [Fact(*row) for row in rows]
             said = [
                 Sighting(row[0] or None, row[1] if row[0] else None, *row[2:])
                 for row in connection.execute(_SIGHTINGS, which)
             ]
-            return History(tuple(same), tuple(said))
+            return History(
+                tuple(same[:MOST_HISTORY][::-1]),
+                tuple(said[:MOST_HISTORY][::-1]),
+                max(len(same), len(said)) > MOST_HISTORY,
+            )
 
         return await self._database.read(read)
 
     async def store(self, tenant_id: str, user_id: str, told: FoundFact) -> Kept:
         """Store a fact that belongs to no session; one that is known is seen again."""
         if not told.statement:
-            predicate = predicate_name(told.predicate, of_user=told.subject == USER)
-            told = replace(told, statement=stated(told.subject, predicate, told.value))
+            subject = subject_name(told.subject)
+            predicate = predicate_name(told.predicate, of_user=subject == USER)
+            told = replace(told, statement=stated(subject, predicate, told.value))
         now = self._clock()
         fact, left = await self._database.write(
             lambda c: take_told(c, tenant_id, user_id, told, now)

@@ -37,10 +37,12 @@ _SAID_IN = (
     )
     .distinct()
 )
-_DROP_SIGHTINGS = fact_sightings.delete().where(
+_OF_FACTS = sa.and_(
     fact_sightings.c.tenant_id == sa.bindparam("tenant"),
     fact_sightings.c.fact_id.in_(sa.bindparam("ids", expanding=True)),
 )
+_SAY_THEM = sa.select(fact_sightings.c.session_id).where(_OF_FACTS).distinct()
+_DROP_SIGHTINGS = fact_sightings.delete().where(_OF_FACTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +124,13 @@ def forget_facts(
     for user_id, ids in sorted(of_users.items()):
         lock_user(connection, tenant_id, user_id)
         told = _load(connection, tenant_id, ids)  # again: they may have moved until now
+        say_them: set[str] = set()
         for some in in_parts(ids):
-            connection.execute(_DROP_SIGHTINGS, {"tenant": tenant_id, "ids": some})
+            which = {"tenant": tenant_id, "ids": some}
+            say_them |= set(connection.execute(_SAY_THEM, which).scalars())
+            connection.execute(_DROP_SIGHTINGS, which)
         changes = _retime_all(connection, tenant_id, user_id, told, now)
+        changes.noted |= say_them - {""}
         left += publish(connection, tenant_id, user_id, changes, now)
         gone += len(told)
     return Forgotten(facts=gone, jobs=tuple(left))

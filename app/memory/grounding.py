@@ -58,23 +58,27 @@ def keep_supported(summary: str, sources: Sequence[str]) -> Grounded:
     sources: all that the summary was made from: messages, the summary before, dates, speakers.
     Never raises; linear in the length of the sources.
     """
-    return _keep(summary, Source(sources), sources)
+    return _keep(summary, Source(sources), _lead_of(sources))
 
 
 class Grounds:
     """Sources that are read once, to hold many texts against."""
 
-    def __init__(self, sources: Sequence[str]) -> None:
-        self._sources = sources
-        self._source = Source(sources)
+    def __init__(self, sources: Sequence[str], base: Grounds | None = None) -> None:
+        self._source: Source = Source(sources, base._source if base else None)
+        self._lead: int = (base._lead if base else 0) or _lead_of(sources)
+
+    def and_also(self, sources: Sequence[str]) -> Grounds:
+        """Return grounds with more sources, without reading these again."""
+        return Grounds(sources, self)
 
     def support(self, *texts: str) -> bool:
         """Say whether they hold every number, date, address and name of the texts."""
-        return not any(_keep(text, self._source, self._sources).dropped for text in texts)
+        return not any(_keep(text, self._source, self._lead).dropped for text in texts)
 
 
-def _keep(summary: str, source: Source, sources: Sequence[str]) -> Grounded:
-    check = _Check(source, summary, sources)
+def _keep(summary: str, source: Source, source_lead: int) -> Grounded:
+    check = _Check(source, summary, source_lead)
     kept: list[str] = []
     dropped: list[str] = []
     pending = ""
@@ -98,12 +102,12 @@ _HEADING = re.compile(r"(?:\W*\w+\b){1,6}(?:\W?\s?:|[^\w.!?]*$)")
 class _Check:
     """Sentences of one summary against one source."""
 
-    def __init__(self, source: Source, summary: str, texts: Sequence[str]) -> None:
+    def __init__(self, source: Source, summary: str, source_lead: int) -> None:
         self._source = source
         tokens = [token.text for token in scan(plain(summary)) if token.kind == "word"]
         self._lower = {fold(word) for word in tokens if word.islower()}
         self._is_familiar = _is_familiar(tokens)
-        hints = (_german_lead(tokens), _german_lead(re.findall(r"\w+", " ".join(texts)[:20_000])))
+        hints = (_german_lead(tokens), source_lead)
         self._is_german = next((lead > 0 for lead in hints if lead), False)
 
     def supports(self, sentence: str) -> bool:
@@ -218,6 +222,10 @@ class _Check:
             ):
                 return False
         return True
+
+
+def _lead_of(texts: Sequence[str]) -> int:
+    return _german_lead(re.findall(r"\w+", " ".join(texts)[:20_000]))
 
 
 def _german_lead(words: Sequence[str]) -> int:

@@ -15,7 +15,8 @@ MOST_DEPTH = 30
 MOST_CHARS = 200_000
 MOST_OBJECTS = 8
 
-_SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+# Possessive, and comments are short: what models write must not take long to be refused.
+_SPACE = re.compile(r"(?:\s++|//[^\n]{0,300}+|/\*[^*]{0,300}+\*/)*+")
 _LIST = re.compile(r"\[\s*\{\s*[\"']\w+[\"']\s*:")
 _BARE = re.compile(r"[^\s,:{}\[\]\"']+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")

@@ -51,5 +51,8 @@ def worth_at_least(least: float, now: datetime) -> datetime:
     """Return since when a memory has to be used to be worth `least` for sure, whatever it is."""
     weakest = min(KINDS.values())
     if not 0 < least <= weakest:
-        return (datetime.min if least <= 0 else datetime.max).replace(tzinfo=now.tzinfo)
+        zone = now.tzinfo
+        return (
+            datetime.min.replace(tzinfo=zone) if least <= 0 else datetime.max.replace(tzinfo=zone)
+        )
     return now - timedelta(days=STRENGTH_DAYS * (math.log(weakest) - math.log(least)))

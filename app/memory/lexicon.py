@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from app.db import Connection
 from app.db.tables import episodes, fact_sightings, facts, sessions
 from app.lexical import store
-from app.lexical.store import Entry
+from app.lexical.store import Counted, Entry
 from app.memory.base import Fact
 from app.memory.days import day_line
 from app.sessions.base import Message, Session
@@ -71,6 +71,11 @@ def index_messages(
     if said:
         scope = store.scope_of(SAID, session.tenant_id, session.user_id)
         store.put(connection, scope, [said_entry(session, said, timezone)])
+
+
+def put_messages(connection: Connection, session: Session, counted: Counted) -> None:
+    """Add messages that a checkpoint covers, whose terms were counted ahead: this takes time."""
+    store.put(connection, store.scope_of(SAID, session.tenant_id, session.user_id), [counted])
 
 
 def said_entry(session: Session, said: Sequence[Message], timezone: str) -> Entry:

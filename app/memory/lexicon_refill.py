@@ -10,18 +10,20 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import sqlalchemy as sa
 
 from app import jobs
 from app.db import Connection, Database
 from app.db.tables import facts, messages, sessions
-from app.jobs import Claim, Handler, Jobs
+from app.jobs import Claim, Handler, Jobs, Postpone
 from app.lexical import store
 from app.lexical.store import Counted
 from app.lexical.version import SUBJECT
 from app.memory import lexicon
 from app.memory.base import Fact
+from app.memory.fact_rows import lock_user
 from app.sessions.base import Message, Session
 from app.sessions.rows import IN_SESSION, MESSAGE, SESSION, lock_session
 
@@ -51,6 +53,7 @@ _COVERED = (
     )
     .order_by(messages.c.seq)
 )
+_STILL_THERE = sa.select(sa.func.count()).select_from(_COVERED.order_by(None).subquery())
 _ALONE = (
     sa.select(facts)
     .where(
@@ -85,7 +88,9 @@ class Refill:
         return {REINDEX: self.run}
 
     async def all(self, tenant_id: str) -> None:
-        """Index everything anew."""
+        """Empty what is indexed and fill it anew."""
+        for user_id in await self._database.read(partial(_users, tenant_id)):
+            await self._database.write(partial(_clear, tenant_id, user_id))
         await self._facts(tenant_id)
         last: str | None = ""
         while last is not None:
@@ -123,6 +128,7 @@ class Refill:
             if moved is None:
                 return
             session = moved
+        raise Postpone("the session's memory keeps changing")
 
     def put_unless_moved(
         self, session: Session, counted: Sequence[Counted], connection: Connection
@@ -133,6 +139,10 @@ class Refill:
             return None  # deleted, with its words
         if current.memory_revision != session.memory_revision:
             return current
+        counts = sum(len(part.units.split()) - 1 for part in counted)  # one unit is the days
+        if connection.execute(_STILL_THERE, _where(session)).scalar_one() != counts:
+            return current  # old messages went
+        lock_user(connection, session.tenant_id, session.user_id)
         of = (session.tenant_id, session.user_id, session.session_id)
         lexicon.drop(connection, *of)
         scope = store.scope_of(lexicon.SAID, session.tenant_id, session.user_id)
@@ -147,13 +157,27 @@ class Refill:
             last = await self._database.write(partial(_put_facts, tenant_id, last))
 
 
-def _covered(session: Session, connection: Connection) -> list[Message]:
-    which = {
+def _users(tenant_id: str, connection: Connection) -> list[str]:
+    each = (sa.select(t.c.user_id).where(t.c.tenant_id == tenant_id) for t in (sessions, facts))
+    return sorted(connection.execute(sa.union(*each)).scalars())
+
+
+def _clear(tenant_id: str, user_id: str, connection: Connection) -> None:
+    lock_user(connection, tenant_id, user_id)
+    for kind in (lexicon.SAID, lexicon.NOTED):
+        store.clear(connection, store.scope_of(kind, tenant_id, user_id))
+
+
+def _where(session: Session) -> dict[str, Any]:
+    return {
         "tenant": session.tenant_id,
         "session": session.session_id,
         "covered": session.covered_seq,
     }
-    return [Message(*row) for row in connection.execute(_COVERED, which)]
+
+
+def _covered(session: Session, connection: Connection) -> list[Message]:
+    return [Message(*row) for row in connection.execute(_COVERED, _where(session))]
 
 
 def _counted(session: Session, said: Sequence[Message], timezone: str) -> list[Counted]:
@@ -163,7 +187,10 @@ def _counted(session: Session, said: Sequence[Message], timezone: str) -> list[C
 
 def _put_facts(tenant_id: str, after: str | None, connection: Connection) -> str | None:
     """Index some facts; returns the last one, or None at the end."""
-    rows = connection.execute(_ALONE, {"tenant": tenant_id, "after": after}).all()
+    which = {"tenant": tenant_id, "after": after}
+    for user_id in sorted({row.user_id for row in connection.execute(_ALONE, which)}):
+        lock_user(connection, tenant_id, user_id)
+    rows = connection.execute(_ALONE, which).all()  # as they are now: one may be gone
     for row in rows:
         lexicon.index_fact(connection, Fact(*row))
     return str(rows[-1].fact_id) if rows else None

@@ -46,7 +46,7 @@ class Matched:
 
 def matched(hits: Sequence[Hit], terms: Sequence[str]) -> Matched:
     """Lay out what was found of some terms; the parts of a document follow one another."""
-    parts = {(hit.ref, hit.part): hit.lengths for hit in hits}
+    parts = _parts(hits)
     refs: dict[str, int] = {}
     place: dict[tuple[str, int], dict[int, int]] = {}
     units: list[tuple[int, int]] = []
@@ -82,6 +82,19 @@ def matched(hits: Sequence[Hit], terms: Sequence[str]) -> Matched:
         day_times,
         day_lengths,
     )
+
+
+def _parts(hits: Sequence[Hit]) -> dict[tuple[str, int], Mapping[int, int]]:
+    """Return how long the units of each part are.
+
+    What was looked up one after the other may be of before and of after a part was written anew.
+    """
+    parts: dict[tuple[str, int], Mapping[int, int]] = {}
+    for hit in hits:
+        known = parts.setdefault((hit.ref, hit.part), hit.lengths)
+        if known is not hit.lengths and known != hit.lengths:
+            parts[hit.ref, hit.part] = {**known, **hit.lengths}
+    return parts
 
 
 def whole(found: Matched, weights: Floats, size: Size, documents: int) -> Floats:

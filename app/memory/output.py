@@ -24,7 +24,7 @@ T = TypeVar("T")
 MOST = 100  # of each kind from one answer
 
 _KEYS = ("summary", "facts", "entities", "relations")
-_FENCE = re.compile(r"^\s*```[\w-]*\s*|\s*```\s*$")
+_FENCE = re.compile(r"```[\w-]*")
 _JSON_LIKE = re.compile(r"[{\[]\s*(?:[{\[\"'}\]]|$)|\"\s*:")
 _TOO_SHORT = 2
 
@@ -71,7 +71,8 @@ def read(text: str) -> Written:
 
 def _prose(text: str) -> Written:
     """Take an answer without JSON for the summary: the model ignored the form."""
-    bare = _FENCE.sub("", text).strip()
+    opening = _FENCE.match(text)
+    bare = (text[opening.end() :] if opening else text).removesuffix("```").strip()
     if not _says_something(bare):
         raise UpstreamInvalid("model", "the model's answer is empty")
     if bare[0] in "{[" or len(_JSON_LIKE.findall(bare)) > 1:

@@ -182,14 +182,16 @@ class Reader:
             *dict.fromkeys(word for line in lines for word in (line.day, line.speaker)),
             *(line.source for line in lines),
         ]
-        if written.is_prose and not await asyncio.to_thread(_is_about, text, sources):
-            raise UpstreamInvalid("model", "the model wrote prose that is not about the messages")
         kept = await asyncio.to_thread(keep_supported, text, sources)
-        summary = cut_to_sentences(
-            kept.text.strip(), lambda piece: estimate_tokens(piece) <= self._max_tokens
+        summary = await asyncio.to_thread(
+            cut_to_sentences,
+            kept.text.strip(),
+            lambda piece: estimate_tokens(piece) <= self._max_tokens,
         )
         if not summary:
             raise UpstreamInvalid("model", "the model wrote no sentence that the messages support")
+        if written.is_prose and not await asyncio.to_thread(_is_about, summary, sources):
+            raise UpstreamInvalid("model", "the model wrote prose that is not about the messages")
         return _with_summary(written, summary), len(kept.dropped)
 
 
@@ -209,7 +211,7 @@ def _is_about(text: str, sources: Sequence[str]) -> bool:
     """Say whether prose has enough words of its sources: an apology or a greeting has not."""
     words = set(index_terms(text)) - _ROLES
     known = {term for source in sources for term in index_terms(source)}
-    return len(words & known) >= ABOUT_SHARE * len(words)
+    return bool(words) and len(words & known) >= ABOUT_SHARE * len(words)
 
 
 def _known(subject: str, predicate: str, value: str) -> str:

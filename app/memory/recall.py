@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,10 @@ from app.db import Database
 from app.index.base import Filter, Index, Match, Values, namespace
 from app.lexical.terms import query_terms
 from app.llm.base import Embedder
-from app.memory.candidates import CATCHING_UP, Field, of_facts, of_memories
+from app.memory.candidates import Field, of_facts, of_memories
 from app.memory.days import asks_for_the_latest, day_terms, without_latest
 from app.memory.entities import Entities
-from app.memory.fusion import faded, relevance
+from app.memory.fusion import Floats, faded, relevance
 from app.memory.listing import latest
 from app.memory.recall_rows import First, Whose, read_first
 from app.memory.recalled import EVER as EVER
@@ -35,7 +35,10 @@ from app.memory.showing import Fitting, Ranked, reload, show
 from app.memory.weighing import LEXICAL_SHARE
 
 NEAREST = 200  # vectors asked for: with more, no question of LoCoMo ranks better
+MOST_TERMS = 64  # of a question that are looked up: a text that was pasted has thousands
 LATEST_WEIGHT = 0.1  # a day, where the question asks for the latest
+
+Passed = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Recall:
         self._top_k = top_k
         self._recency = recency
         self._clock = clock
+        self._catching_up = timedelta(seconds=index.lag_seconds)
 
     async def search(
         self,
@@ -108,7 +112,7 @@ class Recall:
             return Recalled((), told, None)
         whose = Whose(tenant_id, user_id)
         now = span.as_of or self._clock()
-        terms = list(dict.fromkeys([*query_terms(without_latest(words)), *day_terms(words)]))
+        terms = await asyncio.to_thread(_terms, words)  # a text that was pasted is long
         matches, first, names = await asyncio.gather(
             self._nearest(whose, question, span, memory_type, leave_out_session),
             self._read(whose, terms, leave_out_session),
@@ -130,7 +134,12 @@ class Recall:
         if recency is None:
             is_for_latest = asks_for_the_latest(words) and not day_terms(words)
             recency = max(LATEST_WEIGHT, self._recency) if is_for_latest else self._recency
-        ranked, below = _ranked(field, gates, recency, is_of_facts=memory_type == "fact")
+        ranked, own_miss, fact_miss = _ranked(field, gates, recency)
+        only_facts = not ranked and own_miss is None and fact_miss is not None
+        if memory_type == "fact" or only_facts:
+            told, below = gates.fact, fact_miss
+        else:
+            told, below = gates.own, own_miss
         fitting = Fitting(field.fact_cosines, gates.fact, field.fact_places, now)
         found = await show(self._database, whose, ranked, top_k, fitting) if ranked else ()
         return Recalled(found, told, below)
@@ -185,7 +194,7 @@ class Recall:
         )
 
     async def _read(self, whose: Whose, terms: Sequence[str], left_out: str | None) -> First:
-        changed_after = self._clock() - CATCHING_UP
+        changed_after = self._clock() - self._catching_up
         return await self._database.read(
             lambda c: read_first(c, whose, terms, left_out or "", changed_after)
         )
@@ -196,10 +205,15 @@ class Recall:
         return await self._entities.related(whose.tenant_id, whose.user_id, words)
 
 
+def _terms(words: str) -> list[str]:
+    asked = query_terms(without_latest(words))[:MOST_TERMS]
+    return list(dict.fromkeys([*asked, *day_terms(words)[:MOST_TERMS]]))
+
+
 def _ranked(
-    field: Field, gates: Gates, recency: float, *, is_of_facts: bool
-) -> tuple[list[Ranked], float | None]:
-    """Return what passed, best first, and the best cosine that fell short of its gate."""
+    field: Field, gates: Gates, recency: float
+) -> tuple[list[Ranked], float | None, float | None]:
+    """Return what passed, best first, and the best cosines that fell short: own, of facts."""
     weights = field.weights
     own, fact = weights.best("summary", "exchange"), weights.best("fact")
     near, by_fact = own >= gates.own, fact >= gates.fact
@@ -232,6 +246,9 @@ def _ranked(
         )
         for at in order
     ]
-    judged, gate = (fact, gates.fact) if is_of_facts else (own, gates.own)
-    missed = judged[~passed & (judged < gate)]
-    return ranked, float(missed.max()) if len(missed) else None
+    return ranked, _miss(own, gates.own, passed), _miss(fact, gates.fact, passed)
+
+
+def _miss(scores: Floats, gate: float, passed: Passed) -> float | None:
+    missed = scores[~passed & (scores < gate)]
+    return float(missed.max()) if len(missed) else None

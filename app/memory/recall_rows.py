@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -16,10 +16,12 @@ from app.db import Connection
 from app.db.tables import episodes, facts, messages, sessions
 from app.lexical import store
 from app.lexical.store import Hit, Size
+from app.lexical.terms import query_terms
 from app.memory.base import Fact
 from app.memory.episodes import Episode
+from app.memory.fact_rows import own_names
 from app.memory.lexicon import NOTED, SAID
-from app.memory.vectors import Held, held
+from app.memory.vectors import Held, held_of_user
 
 RECENT = 20  # messages that no summary covers yet, the latest first; and facts told of late
 # A term in more parts than this tells little, and would cost much to look up.
@@ -32,11 +34,13 @@ _episode, _fact = episodes.c, facts.c
 
 _SESSIONS = sa.select(
     _episode.session_id,
-    _episode.started_at,
-    _episode.ended_at,
-    _episode.updated_at,
+    *(sa.type_coerce(at, sa.BigInteger) for at in (_episode.started_at, _episode.ended_at)),
+    sa.type_coerce(_episode.updated_at, sa.BigInteger),
     _episode.covered_seq,
-    (_episode.indexed_version < _episode.version).label("is_late"),
+    sa.or_(
+        _episode.indexed_version < _episode.version,
+        _episode.updated_at > sa.bindparam("changed_after", type_=_episode.updated_at.type),
+    ),
 ).where(_episode.tenant_id == _TENANT, _episode.user_id == _USER)
 _EPISODES = sa.select(episodes).where(
     _episode.tenant_id == _TENANT, _episode.user_id == _USER, _episode.session_id.in_(_IDS)
@@ -108,14 +112,16 @@ class Whose:
         return {"tenant": self.tenant_id, "user": self.user_id, **more}
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """An episode without its text. `is_late`: the index does not hold it yet."""
+class Known(NamedTuple):
+    """An episode without its text. `is_late`: the index does not hold it yet.
+
+    Its times are microseconds since the epoch: to make datetimes of all that a user has takes long.
+    """
 
     session_id: str
-    started_at: datetime
-    ended_at: datetime
-    updated_at: datetime
+    started_at: int
+    ended_at: int
+    updated_at: int
     covered_seq: int
     is_late: bool
 
@@ -164,22 +170,13 @@ def read_first(
     A session is `is_late` also if it changed after `changed_after`: an index may take a while to
     show what it has acknowledged.
     """
-    known = [
-        Known(
-            row.session_id,
-            row.started_at,
-            row.ended_at,
-            row.updated_at,
-            row.covered_seq,
-            bool(row.is_late) or row.updated_at > changed_after,
-        )
-        for row in connection.execute(_SESSIONS, whose.params())
-    ]
+    since = whose.params(changed_after=changed_after)
+    known = [Known(*row) for row in connection.execute(_SESSIONS, since)]
     scopes = [store.scope_of(kind, whose.tenant_id, whose.user_id) for kind in (SAID, NOTED)]
     sizes = [store.size(connection, scope) for scope in scopes]
     read_facts = int(connection.execute(_READ_FACTS, whose.params()).scalar_one())
     told = [Fact(*row) for row in connection.execute(_TOLD_OF_LATE, whose.params())]
-    worth = _worth_a_look(connection, scopes, sizes, terms)
+    worth = _worth_a_look(connection, scopes, sizes, _of_others(connection, whose, terms))
     return First(
         known=known,
         terms=worth,
@@ -223,11 +220,7 @@ def read_notes(connection: Connection, whose: Whose, terms: Sequence[str], size:
 
 def read_late(connection: Connection, whose: Whose, session_ids: Collection[str]) -> list[Held]:
     """Read what the vectors of some sessions will be made of, less the exchanges."""
-    rows = (
-        held(connection, whose.tenant_id, session_id, exchanges=False, again=True)
-        for session_id in session_ids
-    )
-    return [row for row in rows if row is not None]
+    return held_of_user(connection, whose.tenant_id, whose.user_id, list(session_ids))
 
 
 def read_texts(
@@ -249,6 +242,16 @@ def read_texts(
     for some in _parts(list(places)):
         rows += connection.execute(_FACTS_BY_PLACE, whose.params(places=some))
     return shown, {row.fact_id: Fact(*row) for row in rows}
+
+
+def _of_others(connection: Connection, whose: Whose, terms: Sequence[str]) -> Sequence[str]:
+    """Return the terms without the user's own name; but never none.
+
+    "Where does Ann work?" asks, of Ann's memory, where she works: she says "I" there.
+    """
+    names = own_names(connection, whose.tenant_id, whose.user_id)
+    own = {term for name in names for term in query_terms(name)}
+    return [term for term in terms if term not in own] or terms
 
 
 def _worth_a_look(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from typing import Literal
 
+from app.db.tables import micros
 from app.memory.base import Fact
 
 RecordType = Literal["episode", "fact", "message"]
@@ -61,6 +63,11 @@ class Span:
             and (self.until is None or begun <= self.until)
             and (self.as_of is None or begun <= self.as_of)
         )
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the same in microseconds: what ends after the first, and begins by the second."""
+        begun = [micros(at) for at in (self.until, self.as_of) if at is not None]
+        return -inf if self.since is None else micros(self.since), min(begun, default=inf)
 
 
 EVER = Span()

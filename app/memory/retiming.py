@@ -90,12 +90,26 @@ def retime(
         wanted += _retimed(connection, mine, stored, work.drafts, now, changes, said)
     write_changes(connection, tenant_id, every, wanted, now, changes)
     write_sightings(connection, tenant_id, said)
+    changes.noted |= _told_of(points, said, changes)
     created = {fact.fact_id for fact in wanted} - {fact.fact_id for fact in every}
     changes.new += len(created)
     changes.seen_again += len(said.new_ids - created)
     return {
         point.fact_id: fact_id for point, fact_id in said.points if point.fact_id in said.new_ids
     }
+
+
+def _told_of(points: Mapping[str, Sequence[Point]], said: Said, changes: Changes) -> set[str]:
+    """Return the sessions that say something of facts that moved, or now of another fact."""
+    now_of = {id(point): fact_id for point, fact_id in said.points}
+    stored = [point for mine in points.values() for point in mine]
+    told = [
+        point
+        for point in (*stored, *(point for point, _ in said.points))
+        if {point.fact_id, now_of.get(id(point), "")} & changes.moved
+        or now_of.get(id(point)) != point.fact_id
+    ]
+    return {point.session_id for point in told if point.session_id}
 
 
 def _retimed(

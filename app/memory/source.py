@@ -31,7 +31,8 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 class Source:
     """All that a summary may state. Words are folded; numbers are canonical decimals."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], base: Source | None = None) -> None:
+        """base: a source that this one holds too, and that has been read already."""
         self.words: set[str] = set()
         self.numbers: set[str] = set()
         self.codes: set[str] = set()  # addresses, identifiers, dates as written
@@ -43,16 +44,25 @@ class Source:
         self.weekdays: set[int] = set()
         self.shifts: set[int] = set()
         self.digits = ""  # of long runs such as telephone numbers
+        self._told: set[date] = set()  # the days that stand alone
+        self.stems: set[str] = set()
+        if base is not None:
+            self._start_from(base)
         for text in map(plain, texts):
             tokens = list(scan(text))
             for before, token in zip(["", *(token.text for token in tokens)], tokens, strict=False):
                 self._take(token, fold(before))
             if sum(token.kind == "word" for token in tokens) <= MAX_DATE_WORDS:
-                self.anchors.update(day for token in tokens for day in whole_days(token))
+                self._told.update(day for token in tokens for day in whole_days(token))
             runs = re.findall(r"\d[\d ()./-]{5,}\d", text)
             self.digits += ",".join(["", *(re.sub(r"\D", "", run) for run in runs)])
-        self.anchors = self.anchors or self.dates
-        self.stems = {_stem(word) for word in self.words}
+        self.anchors = self._told or self.dates
+        self.stems |= {_stem(word) for word in self.words - (base.words if base else set())}
+
+    def _start_from(self, base: Source) -> None:
+        for name in _SETS:
+            getattr(self, name).update(getattr(base, name))
+        self.digits = base.digits
 
     def _take(self, token: Token, before: str) -> None:
         kind, text = token.kind, token.text
@@ -147,6 +157,10 @@ class Source:
         return not self.words.isdisjoint(forms) or _stem(folded) in self.stems
 
 
+_SETS = (  # all that a base passes on
+    *("words", "numbers", "codes", "days", "dates", "ordinals", "minutes"),
+    *("weekdays", "shifts", "stems", "_told"),
+)
 _BEFORE_MONTH = frozenset({"in", "next", "last", "by", "until", "since", "early", "late", "mid"})
 
 

@@ -14,11 +14,12 @@ import sqlalchemy as sa
 
 from app import jobs
 from app.db import Connection
-from app.db.tables import episodes, sessions
+from app.db.tables import episodes, messages, sessions
+from app.lexical.store import Counted
 from app.memory import entities, fact_rows, lexicon
 from app.memory.believing import Believed
 from app.sessions.base import Message, Session
-from app.sessions.rows import lock_session, of_session
+from app.sessions.rows import IN_SESSION, MESSAGE, lock_session, of_session
 
 _COUNTS = sa.select(
     episodes.c.version, episodes.c.dropped_sentences, episodes.c.refused_facts
@@ -27,14 +28,33 @@ _COUNTS = sa.select(
     episodes.c.session_id == sa.bindparam("session"),
 )
 
+_COVERED_UP_TO = sa.select(episodes.c.covered_seq).where(
+    episodes.c.tenant_id == sa.bindparam("tenant"),
+    episodes.c.session_id == sa.bindparam("session"),
+)
+_SAID = (
+    sa.select(*MESSAGE)
+    .where(
+        IN_SESSION,
+        messages.c.seq <= sa.bindparam("covered"),
+        messages.c.memory == "on",
+        messages.c.content != "",
+    )
+    .order_by(messages.c.seq)
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What was read and believed; `dropped` sentences of the summary were not."""
+    """What was read and believed; `dropped` sentences of the summary were not.
+
+    words: of the messages, for the lexical index.
+    """
 
     summary: str
     dropped: int
     believed: Believed
+    words: Counted
 
 
 def store(
@@ -63,6 +83,7 @@ def store(
         .where(of_session(sessions, tenant_id, session_id))
         .values(covered_seq=news[-1].seq, memory_revision=session.memory_revision + 1)
     )
+    _take_back(connection, session, timezone, now)
     if learned is None:
         return True
     _store_episode(connection, session, news, said, learned, now)
@@ -71,9 +92,33 @@ def store(
     entities.take(
         connection, tenant_id, user_id, session_id, believed.entities, said[-1].created_at
     )
-    lexicon.index_messages(connection, session, said, timezone=timezone)
+    lexicon.put_messages(connection, session, learned.words)
     lexicon.index_notes(connection, tenant_id, user_id, session_id, timezone=timezone)
     return True
+
+
+def _take_back(connection: Connection, session: Session, timezone: str, now: datetime) -> None:
+    """Take messages that are covered once more out of the indexes: a turn was answered late."""
+    which = {"tenant": session.tenant_id, "session": session.session_id}
+    if (connection.execute(_COVERED_UP_TO, which).scalar() or 0) <= session.covered_seq:
+        return
+    indexed = episodes.c.indexed_seq
+    connection.execute(
+        episodes.update()
+        .where(of_session(episodes, session.tenant_id, session.session_id))
+        .values(
+            covered_seq=session.covered_seq,
+            indexed_seq=sa.case(
+                (indexed > session.covered_seq, session.covered_seq), else_=indexed
+            ),
+            version=episodes.c.version + 1,
+            updated_at=now,
+        )
+    )
+    lexicon.drop_messages(connection, session.tenant_id, session.user_id, session.session_id)
+    covered = {**which, "covered": session.covered_seq}
+    said = [Message(*row) for row in connection.execute(_SAID, covered)]
+    lexicon.index_messages(connection, session, said, timezone=timezone)
 
 
 def _store_episode(

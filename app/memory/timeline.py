@@ -6,10 +6,11 @@ that was read when it was new.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from app.memory.base import SaidBy
 
@@ -44,15 +45,10 @@ class Point:
         """It was said to hold, and not since when."""
         return self.ends_at is None and self.valid_from == self.said_at
 
-    def overtakes(self, earlier: Point) -> bool:
-        """Say whether it is a change of something undated, told after that was said last."""
-        return (
-            self.value_key != earlier.value_key
-            and self.ends_at is None
-            and earlier.is_undated
-            and earlier.said_at <= self.said_at
-            and timedelta(0) < earlier.at - self.at <= A_CHANGE
-        )
+    @property
+    def is_backdated(self) -> bool:
+        """It was said to hold since a time before it was said: a change of late, maybe."""
+        return self.ends_at is None and self.valid_from < self.said_at
 
     @property
     def place(self) -> tuple[str, int]:
@@ -83,9 +79,8 @@ def periods(points: Iterable[Point]) -> list[Period]:
     Sorted by since when they hold, then by when they were said; equal values in a row are one
     period, unless its end was told before the next.
     """
-    every = list(points)
     runs: list[_Run] = []
-    for at, point in sorted(((_begin(p, every), p) for p in every), key=_order):
+    for at, point in sorted(_begun(list(points)), key=_order):
         if not runs or not runs[-1].goes_on_with(point):
             runs.append(_Run(at))
         runs[-1].add(point)
@@ -93,9 +88,28 @@ def periods(points: Iterable[Point]) -> list[Period]:
     return [run.until(start) for run, start in zip_longest(runs, starts)]
 
 
-def _begin(point: Point, every: Sequence[Point]) -> datetime:
-    """Return when a value begins: one that was overtaken no later than what overtook it."""
-    return min((later.at for later in every if later.overtakes(point)), default=point.at)
+def _begun(every: Sequence[Point]) -> Iterator[tuple[datetime, Point]]:
+    """Yield each point with when its value begins.
+
+    What is undated is overtaken by changes that were told of no earlier, and begins no later than
+    the first of them. Those are kept in order, for there may be very many values.
+    """
+    changes = sorted((p for p in every if p.is_backdated), key=lambda p: p.said_at)
+    told: list[tuple[datetime, str]] = []
+    for point in sorted(every, key=lambda p: p.said_at, reverse=True):
+        while changes and changes[-1].said_at >= point.said_at:
+            change = changes.pop()
+            insort(told, (change.at, change.value_key))
+        yield (_overtaken(point, told) if point.is_undated else point.at), point
+
+
+def _overtaken(point: Point, told: Sequence[tuple[datetime, str]]) -> datetime:
+    for at, value_key in islice(told, bisect_left(told, (point.at - A_CHANGE, "")), None):
+        if at >= point.at:
+            break
+        if value_key != point.value_key:
+            return at
+    return point.at
 
 
 def _order(begun: tuple[datetime, Point]) -> tuple[datetime, datetime, str, int, str]:

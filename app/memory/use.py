@@ -12,6 +12,7 @@ from app.db import Connection, Database
 from app.db.tables import episodes, facts
 from app.errors import NotFound
 from app.memory.base import Mark
+from app.memory.fact_rows import lock_user
 from app.sessions.rows import of_session
 
 
@@ -41,6 +42,17 @@ _USE_EPISODES = _use(episodes, "session_id")
 _USE_FACTS = _use(facts, "fact_id")
 
 
+_OWNERS = tuple(
+    sa.select(table.c.user_id)
+    .distinct()
+    .where(
+        table.c.tenant_id == sa.bindparam("tenant"),
+        table.c[name].in_(sa.bindparam("ids", expanding=True)),
+    )
+    for table, name in ((episodes, "session_id"), (facts, "fact_id"))
+)
+
+
 class Use:
     """Notes what memory is good for; importance and eviction read it."""
 
@@ -58,6 +70,8 @@ class Use:
         ]
 
         def note(connection: Connection) -> None:
+            for user_id in _owners(connection, tenant_id, session_ids, fact_ids):
+                lock_user(connection, tenant_id, user_id)  # first, as whoever writes facts does
             for statement, which in used:
                 connection.execute(statement, which)
 
@@ -74,3 +88,18 @@ class Use:
         change = episodes.update().where(*which).values(mark=mark)
         if not await self._database.write(lambda c: c.execute(change).rowcount):
             raise NotFound("there is no such memory", param="memory_id")
+
+
+def _owners(connection: Connection, tenant_id: str, *ids: Sequence[str]) -> list[str]:
+    """Return whose memories these are; nobody's where one writes at a time as it is."""
+    if connection.dialect.name != "postgresql":
+        return []
+    return sorted(
+        {
+            user_id
+            for statement, some in zip(_OWNERS, ids, strict=True)
+            for user_id in connection.execute(
+                statement, {"tenant": tenant_id, "ids": list(some)}
+            ).scalars()
+        }
+    )

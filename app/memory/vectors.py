@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from app.db import Connection
-from app.db.tables import episodes, messages
+from app.db.tables import episodes, facts, messages
 from app.index.base import Metadata, Vector, vector_id
 from app.llm.base import Embedder
 from app.memory.base import Fact
@@ -30,6 +30,24 @@ MOST_SAID_CHARS = 1_000  # of a message; an embedder reads no more of it
 _EPISODE = sa.select(episodes).where(
     episodes.c.tenant_id == sa.bindparam("tenant"),
     episodes.c.session_id == sa.bindparam("session"),
+)
+_SESSIONS: sa.BindParameter[str] = sa.bindparam("sessions", expanding=True)
+_THEIR_EPISODES = (
+    sa.select(episodes)
+    .where(
+        episodes.c.tenant_id == sa.bindparam("tenant"),
+        episodes.c.session_id.in_(_SESSIONS),
+    )
+    .order_by(episodes.c.session_id)
+)
+_THEIR_FACTS = (
+    sa.select(facts)
+    .where(
+        facts.c.tenant_id == sa.bindparam("tenant"),
+        facts.c.session_id.in_(_SESSIONS),
+        facts.c.number.between(1, MAX_FACTS),
+    )
+    .order_by(facts.c.session_id, facts.c.number)
 )
 _SAID = (
     sa.select(*MESSAGE)
@@ -89,7 +107,7 @@ def held(
     if row is None:
         return None
     episode = Episode(*row)
-    facts = [fact for fact in rows_of_session(connection, tenant_id, session_id) if _has_one(fact)]
+    own = [fact for fact in rows_of_session(connection, tenant_id, session_id) if _has_one(fact)]
     indexed = 0 if again else episode.indexed_seq
     first = indexed // 2 + 1
     said: list[Message] = []
@@ -97,7 +115,25 @@ def held(
         span = {"first": 2 * first - 1, "last": min(episode.covered_seq, 2 * MAX_EXCHANGES)}
         said = [Message(*row) for row in connection.execute(_SAID, {**which, **span})]
     will_be = episode.covered_seq if exchanges else indexed
-    return Held(episode, tuple(facts), _exchanges(said), first, will_be)
+    return Held(episode, tuple(own), _exchanges(said), first, will_be)
+
+
+def held_of_user(
+    connection: Connection, tenant_id: str, user_id: str, session_ids: Sequence[str]
+) -> list[Held]:
+    """Read the same of some sessions of a user at once, less their exchanges."""
+    # By session alone: an index that begins with the user would read all of their facts.
+    which = {"tenant": tenant_id, "sessions": session_ids}
+    told: dict[str, list[Fact]] = {}
+    for row in connection.execute(_THEIR_FACTS, which):
+        fact = Fact(*row)
+        told.setdefault(str(fact.session_id), []).append(fact)
+    read = (Episode(*row) for row in connection.execute(_THEIR_EPISODES, which))
+    return [
+        Held(one, tuple(told.get(one.session_id, ())), {}, 1, 0)
+        for one in read
+        if one.user_id == user_id
+    ]
 
 
 def ids_of(session_id: str) -> list[str]:

@@ -135,8 +135,8 @@ FUNCTION = {
     "another other others same himself herself themselves itself nothing everything someone "
     "everyone anyone nobody let",
     "de": "der die das den dem des und oder aber nicht ist sind war waren ein eine einen einem "
-    "einer eines in an so mit für auf von vom zu zum zur bei beim nach auch als wie dass über bis kein "
-    "keine möchte soll sollen muss kann wird werden wurde wurden hat haben hatte sich sie er "
+    "einer eines in an so mit für auf von vom zu zum zur bei beim nach auch als wie dass über bis "
+    "kein keine möchte soll sollen muss kann wird werden wurde wurden hat haben hatte sich sie er "
     "es ihr ihre ihren sein seine seinen im am um noch nur sowie durch gegen ohne unter vor "
     "zwischen wenn weil damit bereits jedoch dabei außerdem nächste bittet wünscht möchten wir "
     "ich",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 
@@ -27,13 +26,15 @@ MOST_PLACES = 200  # facts of one user that are found by their words
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What may be recalled. ref: what it is called in the lexical index."""
+    """What may be recalled. ref: what it is called in the lexical index.
+
+    moment: when it was last spoken of, in microseconds since the epoch.
+    """
 
     kind: RecordType
     ref: str
     session_id: str
-    begun: datetime
-    moment: datetime
+    moment: int
 
 
 @dataclass(frozen=True, slots=True)

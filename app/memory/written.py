@@ -35,10 +35,15 @@ def _text_or_empty(given: Any) -> Any:
     return given if isinstance(given, str) else ""
 
 
+def _when(given: Any) -> str:
+    told: str = _text_or_empty(given)
+    return told[:300]
+
+
 def _values(given: Any) -> Any:
     """Return several values as one text."""
     if isinstance(given, list) and given and all(isinstance(one, str) for one in given):
-        return ", ".join(given)
+        return _text(", ".join(given))
     return _text(given)
 
 
@@ -50,7 +55,7 @@ def _kind(given: Any) -> str:
 def _share(given: Any) -> float:
     try:
         return min(1.0, max(0.0, float(given)))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0.7
 
 
@@ -102,7 +107,7 @@ class WrittenFact(_Written):
     confidence: Annotated[float, BeforeValidator(_share)] = 0.7
     seq: Annotated[int, BeforeValidator(_number)] = 0
     quote: _Quote
-    when: Annotated[str, BeforeValidator(_text_or_empty)] = ""
+    when: Annotated[str, BeforeValidator(_when)] = ""
 
 
 class WrittenEntity(_Written):

@@ -64,15 +64,15 @@ def pieces(text: str) -> Iterator[tuple[str, str]]:
             if _is_end(text, start, stop, end):
                 yield text[done:start], text[start : stop.end()]
                 done = stop.end()
-                start = _after_space(text, done)
-        start = _after_space(text, start)
+                start = _after_space(text, done, end)
+        start = _after_space(text, start, end)
         if start < end:
             yield text[done:start], text[start:end]
             done = end
 
 
-def _after_space(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
+def _after_space(text: str, at: int, end: int) -> int:
+    space = _SPACE.match(text, at, end)
     return space.end() if space else at
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from app.text.sentences import sentences
 from app.text.words import DENIES, STOP
@@ -68,6 +69,7 @@ def _pairs(run: str) -> list[str]:
     return [pair for pair in pairs if not _HIRAGANA.search(pair)]
 
 
+@lru_cache(maxsize=20_000)
 def _stem(word: str) -> str:
     for ending, rest, shortest in _SUFFIXES:
         if word.endswith(ending) and len(word) - len(ending) >= shortest:

@@ -11,6 +11,8 @@ import pytest
 from app.memory import fact_rows
 from app.memory.base import FoundEntity
 from app.memory.entities import take as take_entities
+from app.memory.fact_edits import stated
+from app.memory.keys import predicate_name
 from app.wiring import Runtime
 from tests.api.calls import Json, answered, at, chat, close, key, read, refused, vectors
 from tests.memory.telling import day, said
@@ -85,9 +87,25 @@ async def test_a_fact_that_is_told_again_is_seen_again_and_is_found_by_search() 
     assert {one["fact_id"] for one in told} == {fact["fact_id"]}
     assert [one["sightings"] for one in told] == [1, 2, 3]
     assert {one["vectors"] for one in told} == {"indexed"}
-    assert (fact["statement"], fact["is_many"]) == ("User allergic to peanuts.", True)
+    assert (fact["statement"], fact["is_many"]) == ("The user is allergic to peanuts.", True)
     assert ids == [f"facts#{fact['fact_id']}"]
     assert [memory["memory_type"] for memory in found["memories"]] == ["fact"]
+
+
+@pytest.mark.parametrize(
+    ("subject", "predicate", "value", "statement"),
+    [
+        ("user", "resides_in", "Porto", "The user lives in Porto."),
+        ("user", "email", "ada@example.com", "The user's email is ada@example.com."),
+        ("ana", "from", "Faro", "Ana is from Faro."),
+        ("user", "favourite_colour", "blue", "The user's favorite color is blue."),
+        ("Rex", "sleeps_in", "the shed", "Rex sleeps in the shed."),
+    ],
+)
+def test_a_fact_without_a_statement_gets_a_sentence(
+    subject: str, predicate: str, value: str, statement: str
+) -> None:
+    assert stated(subject, predicate_name(predicate), value) == statement
 
 
 async def test_facts_are_listed_by_subject_and_predicate_and_in_pages() -> None:
@@ -259,6 +277,13 @@ async def test_what_can_not_be_a_fact_is_refused(body: Json, param: str) -> None
         error = refused(await client.post("/memories/facts", json=body), 422)
         assert await listed(client) == []
     assert error["param"] == param
+
+
+async def test_a_value_that_is_too_long_is_told_its_limit_in_characters() -> None:
+    async with served() as (client, _):
+        body = {"predicate": "likes", "value": "x" * 2001}
+        error = refused(await client.post("/memories/facts", json=body), 422)
+    assert "at most 2000 characters" in error["message"]
 
 
 async def test_times_need_an_offset_and_say_so() -> None:

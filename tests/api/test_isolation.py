@@ -232,7 +232,7 @@ async def assert_what_one_deletes_the_others_keep(
         assert answered(gone)["vectors"] == "removed"
     assert [await snapshot(client, person) for person in others] == before
     left = await runtime.index.counts()
-    assert left["memory--acme"] == vectors["memory--acme"] - len(PAIRS)
+    assert left["memory--acme"] == vectors["memory--acme"] - 2 * len(PAIRS)
     assert left["memory--globex"] == vectors["memory--globex"]
     answered(await client.delete(at("documents", "cabin/1"), headers=admins[0]))
     search: dict[str, Any] = {"query": QUESTION, "top_k": 100, "min_score": 0}

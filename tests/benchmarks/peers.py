@@ -22,13 +22,14 @@ from pydantic import BaseModel
 from app.llm.base import Say, Token
 from app.llm.groq import groq_chat
 from tests.served import ROOT
+from tests.wire.memory import summed_up
 from tests.wire.openai import model_server
 from tests.wire.serving import serving
 
 GROQ_KEY = "gsk-benchmark"
 MODEL = "openai/gpt-oss-120b"
 REPLY = "Here is what we know about it: the offer is valid until the end of the month."
-SUMMARY = "The user wants to move the item to the second quarter."
+SUMMARY = summed_up("The user wants to move the item to the second quarter.")
 
 
 class Asked(BaseModel):

@@ -55,8 +55,6 @@ async def test_a_term_tells_where_it_is_and_how_often(database: Database) -> Non
         ("coffe", "s2", 0): ({1: 1}, {1: 2}),
     }
     assert await database.read(lambda c: store.size(c, MINE)) == Size(3, 8)
-    lengths = await database.read(lambda c: store.lengths(c, MINE))
-    assert sorted(lengths) == [("s1", 0, {1: 3, 4: 1}), ("s1", 7, {7: 2}), ("s2", 0, {1: 2})]
 
 
 async def test_two_scopes_do_not_see_each_other(database: Database) -> None:

@@ -140,6 +140,9 @@ async def test_with_nothing_at_hand_it_says_so() -> None:
         "We moved the deadline to May 4.",
         "私の名前は健太です。",
         "我喜欢电子邮件。",
+        "Trabajo en Telefónica.",
+        "J'habite à Lyon.",
+        "Remind me to call the dentist on Friday.",
     ],
 )
 async def test_a_statement_is_acknowledged(message: str) -> None:
@@ -154,6 +157,26 @@ async def test_asked_what_it_remembers_it_quotes_the_memories() -> None:
     answer = await reply(prompt("What do you remember about me?"), None)
     assert answer.startswith('Earlier you said: "I prefer to be contacted by email." [m1]')
     assert "Alice" not in answer
+
+
+async def test_a_header_in_capitals_makes_no_name_of_what_is_asked(
+    embedder: LocalEmbedder,
+) -> None:
+    texts = [
+        "Company Acme Corp operates in the Energy industry. The account manager is Alice Vance.",
+        "Of the 2 customers in x.csv, counted by Account Manager: Alice Vance (1), Bo Orr (1).",
+    ]
+    question = "Who is the account manager of Acme Corp?"
+    answer = await reply(prompt(question, documents=texts, memories=()), embedder)
+    assert answer.startswith("The account manager is Alice Vance. [1]")
+
+
+async def test_what_holds_now_answers_a_question_for_now() -> None:
+    facts = block("profile", "- The user lives in Turin. (since 2026-11-30)")
+    said = block("memory", "User: I moved out; now I live in Milan.", id="m1")
+    parts = [facts, container("memories", [said]), block("question", "Where do I live now?")]
+    answer = await reply([Say("user", "\n".join(parts))], None)
+    assert answer == ('What I know of you: "The user lives in Turin." (since 2026-11-30) [profile]')
 
 
 async def test_the_same_sentence_is_quoted_once_and_questions_never() -> None:

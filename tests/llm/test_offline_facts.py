@@ -36,6 +36,7 @@ def found(sentence: str, speaker: str = "user") -> list[tuple[str, str, str]]:
         ("I'm a software engineer.", "job_title", "software engineer", ""),
         ("I'm severely allergic to peanuts.", "allergic_to", "peanuts", ""),
         ("I have a peanut allergy.", "allergic_to", "peanut", ""),
+        ("I have an allergy to peanuts.", "allergic_to", "peanuts", ""),
         ("I'm vegetarian.", "diet", "vegetarian", "The user is vegetarian."),
         ("I love hiking in the Alps!", "likes", "hiking in the Alps", ""),
         (
@@ -67,6 +68,11 @@ def found(sentence: str, speaker: str = "user") -> list[tuple[str, str, str]]:
         ("私の名前は田中です。", "name", "田中", "私の名前は田中です。"),
         ("私は東京に住んでいます。", "lives_in", "東京", ""),
         ("ピーナッツアレルギーです。", "allergic_to", "ピーナッツ", ""),
+        ("I have a sister called Eva.", "sister", "Eva", "The user's sister is called Eva."),
+        ("I work at St. Mary's Hospital.", "works_at", "St. Mary's Hospital", ""),
+        ("I love Italian food a lot and enjoy hiking.", "likes", "Italian food", ""),
+        ("Ya no vivo en Lima, ahora vivo en Quito.", "lives_in", "Quito", ""),
+        ("Ich bin Anna und wohne in Köln.", "lives_in", "Köln", ""),
     ],
 )
 def test_what_people_say_of_themselves_is_a_fact(
@@ -100,6 +106,27 @@ def test_what_people_say_of_themselves_is_a_fact(
         "母は東京に住んでいます。",
         "東京に住んでいますか？",
         "You live in Porto.",
+        "I'm moving to New York or Boston.",
+        "I'm moving to Rome soon.",
+        "I moved to Spain for a year in 2019.",
+        "I moved to Marketing team.",
+        "I was born in May 1990.",
+        "Call me Friday.",
+        "My favorite color is not blue.",
+        "I love my wife Maria.",
+        "My dog Rex died.",
+        "My dog Rex's birthday is today.",
+        "Ich wohne nicht in Berlin.",
+        "Ich bin noch nicht nach Berlin gezogen.",
+        "Ich bin nicht allergisch gegen Nüsse.",
+        "No vivo en Madrid.",
+        "Nunca trabajo en Acme.",
+        "No soy alérgica al polen.",
+        "Me encanta la música en vivo en Madrid.",
+        "東京に住んでいる友達がいます。",
+        "ソニーで働いている兄がいます。",
+        "卵アレルギーがありません。",
+        "犬が好きだった。",
     ],
 )
 def test_what_is_not_surely_said_is_none(sentence: str) -> None:
@@ -111,6 +138,42 @@ def test_a_list_is_a_fact_each() -> None:
         "peanuts", "shellfish", "milk",
     ]  # fmt: skip
     assert [value for _, value, _ in found("I like tea and my sister hates it.")] == ["tea"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "when"),
+    [
+        ("I'm moving to Berlin on 15 March 2027.", "on 15 March 2027"),
+        ("I moved from Austin to Denver in 2022.", "in 2022"),
+        ("I moved to Oslo on March 3rd, 2025, by train.", "on March 3rd, 2025"),
+        ("I'm working for Sony Music until June.", "until June"),
+        ("I live in Rome with 2022 books.", None),
+        ("I have lived; I live in Rome.", None),
+    ],
+)
+def test_a_day_that_is_named_behind_a_place_is_when_it_begins(
+    sentence: str, when: str | None
+) -> None:
+    told, _ = facts(block("transcript", f"[1] user: {sentence}"))
+    assert [one["when"] for one in told] == [when]
+
+
+def test_what_is_said_of_a_named_relative_or_friend_is_a_fact_about_them() -> None:
+    told, named = facts(block("transcript", "[1] user: My sister Ana works at Acme Corp."))
+    assert [(one["subject"], one["statement"]) for one in told] == [
+        ("user", "The user's sister is called Ana."),
+        ("Ana", "Ana works at Acme Corp."),
+    ]
+    assert [one["name"] for one in named] == ["Ana", "Acme Corp"]
+    _, named = facts(block("transcript", "[1] user: My friend Tom lives in Oslo."))
+    assert [one["name"] for one in named] == ["Tom", "Oslo"]
+    assert found("My friend Tom lives in Oslo.") == [("lives_in", "Oslo", "Tom lives in Oslo.")]
+    assert found("My friend Tom no longer lives in Oslo.") == []
+
+
+def test_a_sentence_may_state_two_of_a_kind() -> None:
+    told = found("My cat is called Tom and my dog is called Jerry.")
+    assert [value for _, value, _ in told] == ["Tom", "Jerry"]
 
 
 def test_the_assistant_states_nothing_and_a_speaker_is_the_subject() -> None:

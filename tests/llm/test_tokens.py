@@ -42,6 +42,13 @@ def test_more_text_never_costs_less(text: str, more: str) -> None:
     assert estimate_tokens(f"{text} {more}") == estimate_tokens(text) + estimate_tokens(more)
 
 
+@given(st.text(), st.text(st.characters(codec="ascii")))
+def test_words_that_are_read_the_quick_way_cost_the_same(text: str, more: str) -> None:
+    signs = f"{text} {more}"
+    assert estimate_tokens(more) == estimate_tokens(f"{more} ü") - 1
+    assert estimate_tokens(signs) == sum(map(estimate_tokens, signs.split()))
+
+
 @given(st.text(min_size=1))
 def test_no_text_costs_more_than_its_characters(text: str) -> None:
     assert estimate_tokens(text) <= len(text)

@@ -16,6 +16,7 @@ from app.memory.believing import Believed, believe, plain
 from app.memory.reading import Reading
 from app.memory.written import WrittenEntity, WrittenFact, WrittenRelation
 from app.sessions.base import Message
+from app.text.clean import clean
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 UTC_ZONE = ZoneInfo("UTC")
@@ -320,7 +321,7 @@ def test_any_language_is_believed(message: str, quote: str, statement: str, valu
     assert the_one(believed(said(f"user: {message}"), fact(quote, statement, value))).value == value
 
 
-@given(st.text(max_size=60), st.text(min_size=1, max_size=60), st.text(max_size=20))
+@given(st.text(max_size=60), st.text(max_size=60).map(clean).filter(bool), st.text(max_size=20))
 def test_whatever_is_believed_has_its_quote_in_its_message(
     message: str, quote: str, around: str
 ) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from threading import Event
 from typing import Any
 
 import httpx
@@ -17,7 +18,8 @@ from app.llm.tokens import estimate_tokens
 from app.memory.base import Fact
 from app.memory.fact_rows import rows_of_session
 from app.wiring import Runtime
-from tests.api.calls import chat, close, groq, put, read, refused
+from tests.api.calls import answered, chat, close, groq, put, read, refused
+from tests.knowledge.calls import finish_jobs
 from tests.served import served_at
 from tests.wire.openai import Fault, ModelServer, model_server
 
@@ -268,13 +270,40 @@ async def test_nothing_is_lost_when_the_model_fails(model: ModelServer, fault: F
         assert "s1#f1" in await vectors(runtime)
 
 
-async def test_prose_instead_of_json_is_a_summary_without_facts(model: ModelServer) -> None:
-    model.script = ("The user lives in Porto.",)
+async def test_prose_instead_of_json_is_asked_for_again(model: ModelServer) -> None:
+    model.script = ("The user lives in Porto.", WHOLE)
     async with serving(model) as (client, runtime):
         await talk(client, "I live in Porto.")
         assert (await close(client, "s1"))["summary"] == "The user lives in Porto."
+        assert [f.value for f in await facts(runtime)] == ["Porto"]
+        assert (await counts(client))["refused_facts"] == 0
+    assert "it is prose" in model.requests[1]["messages"][1]["content"]
+
+
+@pytest.mark.parametrize("second", ["The user likes Porto.", "Sorry, I can not.", "{}"])
+async def test_prose_twice_is_a_summary_whose_missing_facts_are_counted(
+    model: ModelServer, second: str
+) -> None:
+    model.script = ("The user lives in Porto.", second)
+    async with serving(model) as (client, runtime):
+        await talk(client, "I live in Porto and I like it.")
+        closed = await close(client, "s1")
         assert await facts(runtime) == []
-    assert len(model.requests) == 1
+        assert (await counts(client))["refused_facts"] == 1
+    assert closed["summary"] == (second if "Porto" in second else "The user lives in Porto.")
+    assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize("text", ["I'm sorry, but I can't help with that.", "Hello there!", "null"])
+async def test_an_apology_is_no_summary_and_replaces_none(model: ModelServer, text: str) -> None:
+    model.script = (WHOLE, text)
+    async with serving(model) as (client, _):
+        await talk(client, "I live in Porto.")
+        await close(client, "s1")
+        await talk(client, "I moved to Lisbon.")
+        failed = await close(client, "s1")
+    assert (failed["state"], failed["summary"]) == ("open", "The user lives in Porto.")
+    assert "the messages" in failed["pending"]
 
 
 async def test_what_was_cut_off_is_read_again_in_smaller_parts(model: ModelServer) -> None:
@@ -466,3 +495,48 @@ async def test_the_memory_of_a_ten_turn_conversation_costs_less_than_4000_prompt
     model.requests = [one for one in model.requests if one["model"] == "reader"]
     assert len(model.requests) == 2
     assert 1_500 < prompt_tokens(model) <= 4_000
+
+
+async def test_nothing_waits_for_a_checkpoint_and_no_request_asks_the_model() -> None:
+    goes_on = Event()
+
+    def slow(request: dict[str, Any]) -> str:
+        goes_on.wait(30)
+        first = "I live in Porto" in request["messages"][1]["content"]
+        return WHOLE if first else answer("They talked.")
+
+    facts_at, ada = "/memories/facts", {"user_id": "ada"}
+    home = {"predicate": "lives_in", "value": "Lisbon", **ada}
+    old = {"role": "user", "content": "I live in Rome.", "created_at": "2023-01-01T12:00:00Z"}
+    with model_server(script=slow) as model:
+        options = groq(model, chat_model="offline", summary_model="reader")
+        async with served_at(lambda: NOON, summary_every_messages=2, **options) as (
+            client,
+            runtime,
+        ):
+            try:
+                await talk(client, "I live in Porto.")
+                async with asyncio.timeout(20):
+                    while not model.requests:
+                        await asyncio.sleep(0.01)
+                for text in ("I like tea.", "Where do I live?"):
+                    await chat(client, text, session_id="s1", user_id="ada")
+                await chat(client, "Hello again.", session_id="s2", user_id="ada")
+                stored = answered(await client.post(facts_at, json=home))
+                here = f"{facts_at}/{stored['fact_id']}"
+                answered(await client.patch(here, params=ada, json={"value": "Rome"}))
+                for path in ("", "/facts", "/entities", "/profile"):
+                    answered(await client.get(f"/memories{path}", params=ada))
+                answered(await client.get("/memories", params={"query": "home?", **ada}))
+                answered(await client.get("/memories/graph", params={"entity": "user", **ada}))
+                answered(await client.delete(here, params=ada))
+                answered(await client.post("/memories/evict", json={"policy": "time", **ada}))
+                imported = {"conversations": [{"messages": [old]}], **ada}
+                taken = await client.post("/memories/import", json=imported)
+                assert taken.status_code == 202
+                assert {request["model"] for request in model.requests} == {"reader"}
+                assert await runtime.episodes.get("default", "s1") is None  # it still waits
+            finally:
+                goes_on.set()
+            await finish_jobs(runtime)
+            assert [f.value for f in await facts(runtime)] == ["Porto"]

@@ -96,3 +96,12 @@ def test_nothing_found_is_no_trouble() -> None:
     assert holders(found, ["a"]) == {"a": 0}
     assert best_passage(found, np.ones(1), Size(0, 0), units=3).tolist() == []
     assert whole(found, np.ones(1), Size(0, 0), 0).tolist() == []
+
+
+def test_a_part_that_is_written_anew_between_two_lookups_fails_nothing() -> None:
+    before = Hit("a", "s1", 0, {1: 1}, {1: 2})
+    after = Hit("b", "s1", 0, {1: 1, 3: 2}, {1: 4, 3: 5})
+    found = matched([before, after], ["a", "b"])
+    assert found.units == [(0, 1), (0, 3)]
+    assert found.times.tolist() == [[1, 0], [1, 2]]
+    assert found.lengths.tolist() == [4, 5]

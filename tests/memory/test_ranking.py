@@ -191,6 +191,16 @@ async def test_a_question_about_a_person_finds_what_is_related_to_them() -> None
     assert set(found) == {"s1", "s2"}
 
 
+async def test_a_question_that_names_the_user_finds_what_the_user_said() -> None:
+    async with served(**BY_WORDS) as (client, _):
+        await remember(client, "s1", "Please call me Ann Lee.")
+        await remember(client, "s2", "I work at Globex as an accountant.")
+        await remember(client, "s3", "The trams are late today.")
+        work = await ask(client, "Where does Ann Lee work?")
+        who = await ask(client, "Who is Ann Lee?")
+    assert (ids(work), ids(who)) == (["s2"], ["s1"])
+
+
 async def learn(runtime: Runtime, session_id: str, *found: Any) -> None:
     """Have facts be read in a conversation that is closed."""
     now = runtime.clock()
@@ -274,6 +284,29 @@ async def test_what_was_just_written_is_found_while_the_index_catches_up(
         later = await ask(client, episode.text, min_score=0.99)
     assert ids(by_meaning) == ids(later) == ["s1"]
     assert [memory["text"] for memory in by_fact] == ["Ada likes green tea."]
+
+
+async def test_many_conversations_are_found_while_the_index_catches_up(
+    pinecone: PineconeServer,
+) -> None:
+    chosen = {"pinecone_api_key": API_KEY, "pinecone_host": pinecone.url}
+    async with served(**{**BY_WORDS, **chosen}) as (client, runtime):
+        pinecone.faults = Faults(lag_seconds=float("inf"))
+        for number in range(12):
+            await remember(client, f"s{number}", f"My parcel {number} weighs {number + 40} kilos.")
+        first = (await runtime.episodes.load("default", ["s0"]))["s0"]
+        found = await ask(client, first.text, min_score=0.99)
+    assert ids(found) == ["s0"]
+
+
+async def test_a_fact_told_by_itself_that_falls_short_is_named_as_the_nearest() -> None:
+    async with served(memory_threshold=0.999) as (client, _):
+        await tell(client, "likes", "tea", statement="Ada likes green tea.")
+        params = {"user_id": "ada", "query": "How late are trams?"}
+        body = answered(await client.get("/memories", params=params))
+    assert body["memories"] == []
+    assert body["best_below"] is not None
+    assert body["best_below"] < body["threshold"]
 
 
 async def test_what_pinecone_still_shows_of_a_forgotten_fact_tells_nothing(

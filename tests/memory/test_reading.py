@@ -18,6 +18,7 @@ from app.memory.reading import Reader, Reading
 from app.sessions.base import Message
 from tests.api.calls import chat, close
 from tests.served import served
+from tests.wire.memory import summed_up
 from tests.wire.openai import ModelServer, model_server
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -27,7 +28,7 @@ PREFIX = re.compile(r"^\[\d+\] (?:user|assistant|Ada Lovelace): ", re.MULTILINE)
 
 @pytest.fixture
 def model() -> Iterator[ModelServer]:
-    with model_server(script=("The user likes tea.",)) as server:
+    with model_server(script=(summed_up("The user likes tea."),)) as server:
         yield server
 
 
@@ -124,7 +125,7 @@ async def test_a_message_longer_than_the_window_is_cut_and_nothing_of_it_is_lost
 
 
 async def test_a_summary_is_bounded(model: ModelServer) -> None:
-    model.script = (" ".join(f"The user likes tea number {n}." for n in range(100)),)
+    model.script = (summed_up(" ".join(f"The user likes tea number {n}." for n in range(100))),)
     numbers = " ".join(str(n) for n in range(100))
     kept = await read(model, message(f"I like tea: {numbers}"), max_tokens=80)
     assert 60 < estimate_tokens(kept.summary) <= 80
@@ -149,7 +150,9 @@ async def test_a_summary_that_was_cut_off_loses_its_half_sentence(
     model: ModelServer, written: str, kept: str
 ) -> None:
     model.script, model.fault = (written,), "length"
-    found = await read(model, message("I like tea and coffee; tea is 2.50."))
+    found = await read(
+        model, message("I like tea and coffee; tea is 2.50; चाय, कॉफ़ी पसंद है; お茶が好きです。")
+    )
     assert found.summary == kept
 
 
@@ -173,7 +176,7 @@ async def test_a_summary_that_was_cut_off_in_its_first_sentence_is_a_failure(
 async def test_an_invented_sentence_is_dropped_and_counted(
     model: ModelServer, invented: str
 ) -> None:
-    model.script = (f"The user likes tea. {invented} The user likes coffee.",)
+    model.script = (summed_up(f"The user likes tea. {invented} The user likes coffee."),)
     found = await read(model, message("I like tea and coffee."))
     assert (found.summary, found.dropped) == ("The user likes tea. The user likes coffee.", 1)
 
@@ -185,14 +188,15 @@ async def test_a_summary_of_nothing_but_inventions_is_a_failure(model: ModelServ
 
 
 async def test_the_summary_before_and_the_day_are_sources_too(model: ModelServer) -> None:
-    model.script = ("On 2026-11-30 the user asked Bob Miller for 12 boxes of tea.",)
+    written = "On 2026-11-30 the user asked Bob Miller for 12 boxes of tea."
+    model.script = (summed_up(written),)
     before = "Bob Miller sells boxes of 12."
     found = await read(model, message("I asked him for tea."), previous=before)
-    assert (found.summary, found.dropped) == (model.script[0], 0)
+    assert (found.summary, found.dropped) == (written, 0)
 
 
 async def test_inventions_of_all_parts_are_counted(model: ModelServer) -> None:
-    model.script = ("The user likes tea. It costs 500 euros.",)
+    model.script = (summed_up("The user likes tea. It costs 500 euros."),)
     said = [message("We spoke of tea. " * 40, n) for n in range(1, 5)]
     found = await read(model, *said, context_tokens=2_000)
     assert len(model.requests) > 1

@@ -87,7 +87,6 @@ async def test_uses_at_once_are_all_counted(store: dict[str, Any]) -> None:
         after = await every_row(runtime)
     for table, key in (("episodes", "session_id"), ("facts", "fact_id")):
         earlier = {row[key]: row["uses"] for row in before[table]}
-        assert {row[key]: row["uses"] - earlier[row[key]] for row in after[table]} == {
-            each: 20 for each in earlier
-        }
+        used = {row[key]: row["uses"] - earlier[row[key]] for row in after[table]}
+        assert used == dict.fromkeys(earlier, 20)
         assert len(earlier) == 4

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from app.llm.blocks import texts
 from app.llm.offline.cues import ASKS, OPENS_OR_CLOSES, STATES
 from app.llm.offline.passages import NOTED, NOTHING, Passage, Quote, passages_of, quotes_of, told
+from app.llm.offline.statements import found_in
 from app.text.terms import Kept, names, terms, without
 
 Similarity = Callable[[str, Sequence[str]], NDArray[Any]]
@@ -41,6 +42,7 @@ _RECALLS = frozenset(
 )
 _USER = frozenset(terms("user"))
 _REQUESTS = frozenset(terms("tell show list give find explain describe want like know"))
+_NOW = frozenset(terms("now currently today still these days moment"))  # what facts tell anyway
 _SELF = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
 _FOREIGN_SCRIPT = re.compile(r"[\u0370-\u1fff\u3040-\ud7ff]")
 _WANTS_FIGURE = re.compile(r"\b(?:how (?:much|many)|when|what (?:date|value|price|amount))\b", re.I)
@@ -58,7 +60,7 @@ def answer(history: Sequence[str], message: str, similarity: Similarity | None =
     asks = ASKS.search(question) is not None
     if not asks and OPENS_OR_CLOSES.match(question):
         return "I'm here: ask me about what I have been given or told."
-    if not asks and STATES.search(question):
+    if not asks and (STATES.search(question) or any(found_in(question))):
         return NOTED
     quotes = quotes_of(passages)
     if _is_about_anything_said(question):
@@ -179,18 +181,28 @@ class _Asked:
         wanted = set(terms(question))
         capital = names(question)
         seen: Counter[str] = Counter()
+        titled: set[str] = set()
+        common: set[str] = set()  # "Account Manager" of a table's header is no name
         for quote in quotes:
             found = wanted & set(terms(quote.sentence))
             seen.update(found)
-            capital |= found & names(quote.sentence) if found else set()
+            if found:
+                titled |= found & names(quote.sentence)
+                common |= found & _in_small_letters(quote.sentence)
+        capital |= titled - common
         # A word that no sentence has weighs most: the question is about something unknown.
         weights = {term: math.log(1 + (len(quotes) + 1) / (seen[term] + 0.5)) for term in wanted}
-        return cls(wanted & capital, wanted - capital - _REQUESTS, weights, not wanted & _REQUESTS)
+        topics = wanted - capital - _REQUESTS
+        return cls(wanted & capital, topics - _NOW or topics, weights, not wanted & _REQUESTS)
 
     def share(self, found: set[str], among: set[str]) -> float:
         """Return how much of the weight of `among` is in `found`; 1 where nothing is asked."""
         total = sum(self.weights[term] for term in among)
         return sum(self.weights[term] for term in among & found) / total if total else 1.0
+
+
+def _in_small_letters(sentence: str) -> set[str]:
+    return set(terms(" ".join(word for word in sentence.split() if word[0].islower())))
 
 
 def _looked_through(passages: Sequence[Passage]) -> str:

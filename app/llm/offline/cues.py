@@ -22,9 +22,9 @@ ASKS = re.compile(
         r"\b(?:please|can you|could you) (?:tell|show|give|list|find)\b",
         r"^\s*(?:please |and |but |so )?(?:who|whom|whose|what|which|when|where|why|how|is|are|were"
         r"|do(?! not)|does|did|can|could|would|should|tell|show|list|give|find|explain|describe"
-        r"|summari[sz]e|remind|name|wer|wen|wem|was|wann|wo|wie|warum|welche[rs]?|zeig|nenne?|sag"
-        r"|qui|que|quoi|quand|où|comment|pourquoi|quels?|quelles?|qué|quién|cuál|cuándo|dónde|cómo"
-        r"|cuánto|هل|ما|من|متى|أين|كيف|لماذا|كم)(?!\w)",
+        r"|summari[sz]e|remind(?! me to)|name|wer|wen|wem|was|wann|wo|wie|warum|welche[rs]?|zeig"
+        r"|nenne?|sag|qui|que|quoi|quand|où|comment|pourquoi|quels?|quelles?|qué|quién|cuál|cuándo|dónde"
+        r"|cómo|cuánto|هل|ما|من|متى|أين|كيف|لماذا|كم)(?!\w)",
     ),
     re.IGNORECASE,
 )

@@ -40,7 +40,8 @@ SIGNS = r"(?P<v>[^\s、。，！？「」（）はがも]{1,20}?)"
 class Pattern:
     """What a sentence says.
 
-    sentence: its group `v` is the value, a group `what` may be part of the predicate.
+    sentence: its group `v` is the value, a group `what` may be part of the predicate; a group
+    `who` is whom it is about, if not the speaker.
     told: the statement, of {Who} or {Whose}, {v} and {what}; "" takes the sentence itself.
     entity: the type of the entity that the value is the name of, if it is one.
     """

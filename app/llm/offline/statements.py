@@ -43,6 +43,11 @@ _AM = rf"(?:{_I}['’]m|{_I} am)"
 _LATELY = r"(?:(?:just|now|currently|recently|actually|still|also|really|have|finally) )*"
 _MY = r"(?:My|my)"
 _END_OF_NAME = r"(?=\s*(?:[,.;!]|$| and\b))"
+# Somebody whose name is told, so that what follows is about them.
+_KNOWN = (
+    rf"{_MY} (?:{_RELATIVES}|friend|neighbou?r),? {NAME.replace('?P<v>', '?P<who>')},?"
+    r"(?: now| currently)?"
+)
 _CALLED = r"(?:['’]s name is|['’]s called| is called| is named)"
 _DO_NOT = r"(?:hate|dislike|can['’]t stand|do(?:n['’]t| not) like)"
 _FROM_PLACE = rf"(?: from {PLACE.replace('?P<v>', '?:')})?"
@@ -50,7 +55,8 @@ _FROM_PLACE = rf"(?: from {PLACE.replace('?P<v>', '?:')})?"
 ENGLISH = (
     Pattern(
         spoken(
-            rf"(?:{_MY} (?:full |first )?name(?:['’]s| is)|(?:Please )?(?:Call|call) me) {NO_DAY}{NAME}"
+            rf"(?:{_MY} (?:full |first )?name(?:['’]s| is)|(?:Please )?(?:Call|call) me)"
+            rf" {NO_DAY}{NAME}"
         ),
         "name",
         "{Whose} name is {v}.",
@@ -68,8 +74,8 @@ ENGLISH = (
         spoken(
             rf"(?:{_I}(?:['’]ve)? {_LATELY}(?:moved|relocated)"
             rf"|{_AM} {_LATELY}(?:moving|relocating)){_FROM_PLACE} to {PLACE}"
-            r"(?! (?:team|department|or|soon|some ?day|one day|eventually|for (?:an?|\d+|the|\w+ more)"
-            r"|for (?:one|two|three|four|five|six|a few|some) \w+)\b)"
+            r"(?! (?:team|department|or|soon|some ?day|one day|eventually"
+            r"|for (?:a |the )?\w+ (?:day|week|month|year)s?|for an? (?:day|week|month|year))\b)"
         ),
         "lives_in",
         "{Who} lives in {v}.",
@@ -112,7 +118,10 @@ ENGLISH = (
         "{Who} is a {v}.",
     ),
     Pattern(
-        spoken(rf"{_AM} (?:\w+ly |very |also )?allergic to {THINGS}{END}"),
+        spoken(
+            rf"(?:{_AM} (?:\w+ly |very |also )?allergic"
+            rf"|{_I} have an? (?:severe |bad )?allergy) to {THINGS}{END}"
+        ),
         "allergic_to",
         "{Who} is allergic to {v}.",
         many=True,
@@ -184,10 +193,16 @@ ENGLISH = (
     ),
     Pattern(spoken(rf"{_AM} (?P<v>\d{{1,3}}) years old"), "age", "{Who} is {v} years old."),
     Pattern(
+        spoken(rf"{_MY} (?P<what>{_RELATIVES}){_CALLED} {NAME}{_END_OF_NAME}"),
+        "{what}",
+        "{Whose} {what} is called {v}.",
+        many=True,
+        entity="person",
+    ),
+    Pattern(
         spoken(
-            rf"(?:{_MY} (?P<what>{_RELATIVES}){_CALLED}"
-            rf"|{_I}(?: have|['’]ve got) an? (?P<also>{_RELATIVES}) (?:called|named)) "
-            rf"{NAME}{_END_OF_NAME}"
+            rf"{_I}(?: have|['’]ve got) an? (?:\w+ )?(?P<what>{_RELATIVES}),?"
+            rf" (?:called|named) {NAME}"
         ),
         "{what}",
         "{Whose} {what} is called {v}.",
@@ -205,9 +220,19 @@ ENGLISH = (
         entity="person",
     ),
     Pattern(
+        spoken(rf"{_KNOWN} lives in {PLACE}"), "lives_in", "{Who} lives in {v}.", entity="place"
+    ),
+    Pattern(
+        spoken(rf"{_KNOWN} works (?:at|for) {NAME}"),
+        "works_at",
+        "{Who} works at {v}.",
+        entity="organization",
+    ),
+    Pattern(
         spoken(
             rf"(?:{_MY}|(?:I|i) have an?) (?P<what>{_PETS})"
-            rf"(?:{_CALLED}|,?(?: called| named)?) {NAME}(?<!['’]s)(?! (?:died|passed away|is dead))"
+            rf"(?:{_CALLED}|,?(?: called| named)?) {NAME}"
+            r"(?<!['’]s)(?! (?:died|passed away|is dead))"
         ),
         "{what}",
         "{Whose} {what} is called {v}.",

@@ -54,12 +54,8 @@ def upgrade() -> None:
     op.create_index(
         "facts_of_user", "facts", ["tenant_id", "user_id", "key", "valid_from"], unique=False
     )
-    op.create_index(
-        "facts_latest", "facts", ["tenant_id", "user_id", "last_seen_at"], unique=False
-    )
-    op.create_index(
-        "facts_of_value", "facts", ["tenant_id", "user_id", "value_key"], unique=False
-    )
+    op.create_index("facts_latest", "facts", ["tenant_id", "user_id", "last_seen_at"], unique=False)
+    op.create_index("facts_of_value", "facts", ["tenant_id", "user_id", "value_key"], unique=False)
     op.create_index("facts_of_session", "facts", ["tenant_id", "session_id"], unique=False)
     op.create_index(
         "facts_of_profile",

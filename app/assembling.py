@@ -1,0 +1,266 @@
+"""Which part is made of which, and with which settings. Touches: nothing; all is opened already."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from app.background import Background
+from app.chat.prompt import Budget
+from app.chat.retrieve import Retriever
+from app.chat.turn import Turns
+from app.crm.base import Fetcher
+from app.db import Database
+from app.gates import Gates
+from app.identity import Keys
+from app.index.base import Index
+from app.jobs import Jobs
+from app.knowledge.documents import Documents
+from app.knowledge.inbox import Inbox
+from app.knowledge.loads import Loads
+from app.knowledge.pending import LOAD
+from app.knowledge.records import Records
+from app.knowledge.search import DocumentSearch
+from app.knowledge.senders import Senders
+from app.llm.base import ChatModel, Embedder
+from app.memory.checkpoints import Checkpoints
+from app.memory.entities import Entities
+from app.memory.episodes import Episodes
+from app.memory.eviction import Policy
+from app.memory.evictor import Evictor
+from app.memory.fact_push import FactPusher
+from app.memory.facts import Facts
+from app.memory.forgetting import forget_deleted
+from app.memory.graph import Graph
+from app.memory.importing import Imports
+from app.memory.lexicon_refill import Refill
+from app.memory.monitor import Monitor
+from app.memory.profile import Profile
+from app.memory.reading import Reader
+from app.memory.recall import Recall
+from app.memory.retention import Retention
+from app.memory.use import Use
+from app.picks import pick_kinds
+from app.runtime import Limits, Runtime
+from app.sessions.sql import SqlSessions
+from app.settings import Settings
+from app.sources import DEFAULT_TENANT, pick_sources
+from app.stamp import Stamp
+from app.worker import Worker
+from ingest.providers import PROVIDERS
+
+
+def assemble(
+    settings: Settings,
+    background: Background,
+    database: Database,
+    index: Index,
+    embedder: Embedder,
+    chat_model: ChatModel,
+    summary_model: ChatModel,
+    fetchers: Mapping[str, Fetcher],
+    stamp: Stamp,
+    gates: Gates,
+    clock: Callable[[], datetime],
+) -> Runtime:
+    """Make every part out of the settings and of what is open already."""
+
+    async def run_now(tenant_id: str, kind: str, key: str) -> BaseException | None:
+        return await worker.run_now(tenant_id, kind, key)
+
+    sessions = SqlSessions(
+        database, lease_seconds=settings.turn_lease_seconds, on_delete=forget_deleted
+    )
+    queue = Jobs(database, lease_seconds=settings.job_lease_seconds, in_order=[LOAD])
+    reader = Reader(
+        summary_model,
+        max_tokens=settings.summary_max_tokens,
+        context_tokens=settings.summary_context_tokens,
+    )
+    facts = Facts(database, run_now=run_now, clock=clock)
+    fact_pusher = FactPusher(database, queue, index, embedder)
+    entities = Entities(database, clock=clock)
+    memory_words = Refill(database, queue, timezone=settings.timezone, clock=clock)
+    episodes = Episodes(database, every_messages=settings.summary_every_messages, clock=clock)
+    checkpoints = Checkpoints(
+        database,
+        sessions,
+        episodes,
+        facts,
+        queue,
+        index,
+        embedder,
+        reader,
+        timezone=settings.timezone,
+        exchanges=settings.memory_exchanges,
+        clock=clock,
+    )
+    recall = Recall(
+        database,
+        index,
+        embedder,
+        entities,
+        threshold=gates.memory.value,
+        fact_threshold=gates.facts.value,
+        top_k=settings.memory_top_k,
+        recency=settings.memory_recency_weight,
+        clock=clock,
+    )
+
+    use = Use(database)
+    evictor = Evictor(
+        database,
+        Policy(
+            settings.eviction_policy,
+            max_age_days=settings.eviction_max_age_days,
+            max_memories=settings.eviction_max_memories,
+            min_importance=settings.eviction_min_importance,
+            keep_facts=settings.eviction_keep_facts,
+        ),
+        run_now=run_now,
+    )
+    retention = Retention(
+        database,
+        queue,
+        index,
+        days=settings.message_retention_days,
+        timezone=settings.timezone,
+    )
+
+    def wake() -> None:
+        worker.wake()
+
+    def wake_in(seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, wake)
+
+    kinds = pick_kinds(settings)
+    inbox = Inbox(
+        database,
+        PROVIDERS,
+        coalesce_seconds=settings.webhook_coalesce_seconds,
+        wake_in=wake_in,
+        clock=clock,
+    )
+    records = Records(
+        database,
+        queue,
+        inbox,
+        PROVIDERS,
+        {(DEFAULT_TENANT, name): fetcher for name, fetcher in fetchers.items()},
+        kinds=kinds,
+        dimension=embedder.dimension,
+        attempts=settings.webhook_attempts,
+        coalesce_seconds=settings.webhook_coalesce_seconds,
+        wake=wake,
+        clock=clock,
+    )
+    document_search = DocumentSearch(
+        database,
+        index,
+        threshold=gates.documents.value,
+        top_k=settings.document_top_k,
+    )
+    documents = Documents(
+        database,
+        queue,
+        index,
+        embedder,
+        clock=clock,
+        run_now=run_now,
+        on_delete=records.bury,
+    )
+    worker = Worker(
+        queue,
+        {
+            **checkpoints.handlers(),
+            **fact_pusher.handlers(),
+            **memory_words.handlers(),
+            **retention.handlers(),
+            **documents.handlers(),
+            **records.handlers(),
+        },
+        lease_seconds=settings.job_lease_seconds,
+    )
+    loads = Loads(
+        database,
+        queue,
+        documents,
+        run=lambda claim: loader.run(claim),
+        wake=lambda: loader.wake(),
+        inline_rows=settings.upload_inline_rows,
+        kinds=kinds,
+        clock=clock,
+    )
+    loader = Worker(queue, loads.handlers(), lease_seconds=settings.job_lease_seconds)
+    profile = Profile(
+        database, max_facts=settings.profile_max_facts, max_tokens=settings.profile_max_tokens
+    )
+    turns = Turns(
+        sessions=sessions,
+        episodes=episodes,
+        recall=recall,
+        documents=document_search,
+        retriever=Retriever(embedder, recall, document_search, profile),
+        use=use,
+        model=chat_model,
+        embedding_model=embedder.name,
+        background=background,
+        budget=Budget(
+            settings.context_tokens, settings.reply_max_tokens, settings.profile_max_tokens
+        ),
+        timezone=settings.timezone,
+        wait_seconds=settings.turn_wait_seconds,
+        renew_seconds=settings.turn_lease_seconds / 3,
+        clock=clock,
+        wake_worker=worker.wake,
+    )
+    return Runtime(
+        settings=settings,
+        background=background,
+        database=database,
+        index=index,
+        embedder=embedder,
+        chat_model=chat_model,
+        summary_model=summary_model,
+        keys=Keys(
+            database,
+            setting=settings.api_key.get_secret_value(),
+            allow_anonymous=settings.allow_anonymous,
+        ),
+        sessions=sessions,
+        episodes=episodes,
+        checkpoints=checkpoints,
+        recall=recall,
+        facts=facts,
+        fact_pusher=fact_pusher,
+        memory_words=memory_words,
+        entities=entities,
+        graph=Graph(database, clock=clock),
+        profile=profile,
+        imports=Imports(database, timezone=settings.timezone, wake=wake, clock=clock),
+        documents=documents,
+        document_search=document_search,
+        loads=loads,
+        senders=Senders(pick_sources(settings), PROVIDERS),
+        inbox=inbox,
+        records=records,
+        turns=turns,
+        jobs=queue,
+        worker=worker,
+        loader=loader,
+        monitor=Monitor(
+            sessions,
+            episodes,
+            evictor,
+            retention,
+            stale_after=timedelta(seconds=settings.stale_after_seconds),
+        ),
+        evictor=evictor,
+        retention=retention,
+        use=use,
+        stamp=stamp,
+        gates=gates,
+        limits=Limits(settings.message_max_chars, settings.heartbeat_seconds),
+        clock=clock,
+    )

@@ -1,0 +1,44 @@
+"""A turn that failed, was read without its answer, and is answered after that."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from app.memory import lexicon
+from tests.api.calls import chat, close, groq
+from tests.knowledge.calls import finish_jobs
+from tests.memory.agreement import assert_memory_agrees
+from tests.memory.test_lexicon import held
+from tests.served import served
+from tests.wire.openai import ModelServer, model_server
+
+
+async def ask(client: httpx.AsyncClient, **fields: str) -> int:
+    told = {"session_id": "s1", "user_id": "ada", "client_message_id": "c1", **fields}
+    told["message"] = "I bought a terrier. I live in Porto."
+    return (await client.post("/chat", json=told)).status_code
+
+
+@pytest.mark.parametrize("memory", ["on", "off"])
+async def test_it_is_indexed_once_and_as_its_user_now_wants(memory: str) -> None:
+    with model_server() as model:
+        await _answered_late(model, memory)
+
+
+async def _answered_late(model: ModelServer, memory: str) -> None:
+    options = groq(model, chat_model="talker", summary_model="offline")
+    async with served(**options) as (client, runtime):
+        await chat(client, "Hello.", session_id="s1", user_id="ada")
+        model.fault, model.fault_times = "unauthorized", 1
+        failed = await ask(client)
+        await close(client, "s1")
+        before = await held(runtime, lexicon.SAID, "terrier")
+        again = await ask(client, memory=memory)
+        await close(client, "s1")
+        await finish_jobs(runtime)
+        after = await held(runtime, lexicon.SAID, "terrier")
+        await assert_memory_agrees(runtime)
+    assert (failed, again) == (502, 200)
+    assert before == {"s1": [3]}
+    assert after == ({"s1": [3]} if memory == "on" else {})
