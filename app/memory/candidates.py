@@ -22,7 +22,15 @@ from app.llm.base import Embedder
 from app.memory.fusion import Floats
 from app.memory.lexicon import FACT, fact_ref
 from app.memory.matching import matched
-from app.memory.recall_rows import Clue, First, Whose, read_clues, read_late, read_notes
+from app.memory.recall_rows import (
+    Clue,
+    First,
+    Whose,
+    read_clues,
+    read_holding,
+    read_late,
+    read_notes,
+)
 from app.memory.recalled import RecordType, Span
 from app.memory.vectors import Held, texts_of
 from app.memory.weighing import (
@@ -46,7 +54,10 @@ DAY = 86_400e6  # microseconds
 
 @dataclass(slots=True)
 class Field:
-    """One question's search. rows: what a message or a fact is shown from, by ref."""
+    """One question's search. rows: what a message or a fact is shown from, by ref.
+
+    overtaken: whose answer is over -> where it is said what holds now.
+    """
 
     whose: Whose
     question: Values
@@ -61,6 +72,7 @@ class Field:
     rows: dict[str, Any] = field(default_factory=dict)
     fact_cosines: dict[str, float] = field(default_factory=dict)
     fact_places: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    overtaken: Mapping[str, str] = field(default_factory=dict)
 
     def ages(self) -> Floats:
         """Return how many days ago each candidate was."""
@@ -68,6 +80,8 @@ class Field:
         return np.array([(now - c.moment) / DAY for c in self.weights.candidates])
 
     def admits(self, clue: Clue) -> bool:
+        if clue.is_over(self.now):
+            return False
         return (clue.session_id is None or clue.session_id != self.left_out) and self.span.holds(
             clue.learned_at, clue.last_seen_at
         )
@@ -93,6 +107,7 @@ async def of_memories(
 
     def read(connection: Connection) -> tuple[dict[str, Clue], list[str], list[Hit], list[Held]]:
         clues = _clues(connection, found) if memory_type in (None, "episode") else {}
+        found.overtaken = _overtaken(connection, found, clues)
         more = _clue_terms(found, clues)
         wider = read_notes(connection, found.whose, more, first.noted_size) if more else []
         return clues, more, wider, read_late(connection, found.whose, late_ids)
@@ -204,6 +219,16 @@ def _clues(
     return read_clues(connection, found.whose, list(ids), places)
 
 
+def _overtaken(connection: Connection, found: Field, clues: dict[str, Clue]) -> dict[str, str]:
+    """Return whose answer is over: that of the fact that fits best has another value now."""
+    near = [clues[fact_id] for fact_id, _ in _fact_matches(found) if fact_id in clues]
+    over = [c for c in near if c.key == near[0].key and c.is_over(found.now)]
+    holding = read_holding(connection, found.whose, near[0].key, found.now) if over else None
+    if holding is None:
+        return {}
+    return {_home(clue): _home(holding) for clue in over if _home(clue) != _home(holding)}
+
+
 def _clue_terms(found: Field, clues: dict[str, Clue]) -> list[str]:
     """Return the words of the facts that fit best, and of related names, less the question's."""
     best = [
@@ -224,7 +249,7 @@ def _told(found: Field, clues: dict[str, Clue]) -> Iterable[Cosine]:
             yield Cosine(session_id, "exchange" if kind == "exchange" else "summary", match.score)
     for fact_id, score in _fact_matches(found):
         clue = clues.get(fact_id)
-        if clue is not None:
+        if clue is not None and not clue.is_over(found.now):
             found.fact_cosines[fact_id] = max(score, found.fact_cosines.get(fact_id, 0.0))
             yield Cosine(_home(clue), "fact", score)
 

@@ -36,6 +36,7 @@ from app.memory.weighing import LEXICAL_SHARE
 
 NEAREST = 200  # vectors asked for: with more, no question of LoCoMo ranks better
 MOST_TERMS = 64  # of a question that are looked up: a text that was pasted has thousands
+OVERTAKEN = 0.9  # what is over comes after what holds now
 LATEST_WEIGHT = 0.1  # a day, where the question asks for the latest
 
 Passed = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -224,6 +225,12 @@ def _ranked(
     base = relevance(weights.fused())
     days = field.ages()
     final = faded(base, days, recency)
+    for old, new in () if gates.only_cosines else field.overtaken.items():
+        before, after = weights.place.get(old), weights.place.get(new)
+        if before is not None and after is not None and passed[before]:
+            passed[after] = True
+            final[after] = max(final[before], final[after])
+            final[before] = min(final[before], OVERTAKEN * final[after])
     order = sorted(
         (at for at in range(len(passed)) if passed[at]),
         key=lambda at: (-final[at], days[at], weights.candidates[at].ref),

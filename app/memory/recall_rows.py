@@ -95,7 +95,17 @@ _MY_CLUES = sa.select(
     _fact.valid_to,
     _fact.learned_at,
     _fact.last_seen_at,
+    _fact.key,
 ).where(_fact.tenant_id == _TENANT, _fact.user_id == _USER)
+_HOLDING = _MY_CLUES.where(
+    _fact.key == sa.bindparam("key"),
+    _fact.kind != "recommendation",
+    _fact.valid_from <= sa.bindparam("at", type_=_fact.valid_from.type),
+    sa.or_(
+        _fact.valid_to.is_(None),
+        _fact.valid_to > sa.bindparam("at", type_=_fact.valid_from.type),
+    ),
+).limit(2)
 _CLUES = _MY_CLUES.where(_fact.fact_id.in_(_IDS))
 _READ_FACTS = sa.select(sa.func.count()).where(
     _fact.tenant_id == _TENANT, _fact.user_id == _USER, _fact.number.is_not(None)
@@ -138,9 +148,13 @@ class Clue:
     valid_to: datetime | None
     learned_at: datetime
     last_seen_at: datetime
+    key: str
 
     def holds(self, at: datetime) -> bool:
-        return self.valid_from <= at and (self.valid_to is None or at < self.valid_to)
+        return self.valid_from <= at and not self.is_over(at)
+
+    def is_over(self, at: datetime) -> bool:
+        return self.valid_to is not None and self.valid_to <= at
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +224,12 @@ def read_clues(
         rows = connection.execute(_CLUES, whose.params(ids=ids))
         found.update((row.fact_id, Clue(*row)) for row in rows)
     return found
+
+
+def read_holding(connection: Connection, whose: Whose, key: str, at: datetime) -> Clue | None:
+    """Read what holds of a key at a time, if it is one fact alone."""
+    rows = connection.execute(_HOLDING, whose.params(key=key, at=at)).all()
+    return Clue(*rows[0]) if len(rows) == 1 else None
 
 
 def read_notes(connection: Connection, whose: Whose, terms: Sequence[str], size: Size) -> list[Hit]:

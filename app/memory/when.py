@@ -16,7 +16,7 @@ from app.memory import calendar_words as c
 from app.memory import vocabulary as w
 from app.memory.figures import days, plain, scan
 from app.memory.source import DATES, weekday_of
-from app.text.words import fold
+from app.text.words import MONTHS, fold
 
 MOST_CHARS = 300
 YEARS = range(1900, 2200)
@@ -50,8 +50,9 @@ def validity(
     """
     end = c.UNTIL.search(fold(when))
     if end is not None:
-        day = resolve(fold(when)[end.end() :], said_at, zone, is_ahead=True)
-        return Validity(said_at, _end_of(day, zone) if day and day > said_at else None)
+        words = fold(when)[end.end() :]
+        day = resolve(words, said_at, zone, is_ahead=True)
+        return Validity(said_at, _end_of(day, words, zone) if day and day > said_at else None)
     starts = c.STARTS.search(fold(f"{when} {quote}")) is not None
     found = resolve(when, said_at, zone, is_ahead=is_action or starts) if when else None
     found = found or _relative(quote, said_at, zone)
@@ -288,9 +289,15 @@ def _midnight(day: date, zone: tzinfo) -> datetime:
     return datetime.combine(day, time(), zone)
 
 
-def _end_of(moment: datetime, zone: tzinfo) -> datetime:
-    """Return the moment, or the end of the day that it begins."""
+def _end_of(moment: datetime, words: str, zone: tzinfo) -> datetime:
+    """Return the moment, or the end of the day, month or year that it begins."""
     local = moment.astimezone(zone)
     if local.time() != time():
         return moment
+    numbers = re.findall(r"\d+", words)
+    if local.day == 1 and all(len(number) == 4 for number in numbers):
+        if any(word in MONTHS for word in re.findall(r"[^\W\d_]+", words)):
+            return _midnight(date(local.year + local.month // 12, local.month % 12 + 1, 1), zone)
+        if numbers:
+            return _midnight(date(local.year + 1, 1, 1), zone)
     return _midnight(local.date() + timedelta(days=1), zone)

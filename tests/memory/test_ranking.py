@@ -166,6 +166,25 @@ async def test_age_counts_by_its_weight_and_fully_where_the_latest_is_asked_for(
     assert "recency" not in plain[0]["why"]
 
 
+async def test_where_an_answer_is_over_the_conversation_with_the_new_one_comes_first() -> None:
+    async with served(embedding_model="") as (client, _):
+        await remember(client, "old", "My name is Ada and I live in Lisbon.")
+        await remember(client, "new", "I moved to Porto, which is by the sea.")
+        now = datetime.now(UTC)
+        assert ids(await ask(client, "Where do I live?")) == ["new", "old"]
+        (lisbon,) = [
+            fact
+            for fact in (
+                await read(
+                    client, "/memories/facts", params={"user_id": "ada", "include_past": True}
+                )
+            )["facts"]
+            if fact["value"] == "Lisbon"
+        ]
+        assert lisbon["valid_to"] is not None
+        assert datetime.fromisoformat(lisbon["valid_to"]) <= now
+
+
 async def test_three_about_the_same_do_not_crowd_out_the_rest() -> None:
     same = "I asked why invoice 77 about the garden fence is not paid yet"
     async with served(**BY_WORDS) as (client, _):

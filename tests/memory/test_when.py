@@ -226,6 +226,9 @@ def test_what_is_told_holds_from_its_message_unless_it_says_since_when(
     ("when", "ends"),
     [
         ("until Friday", "2026-12-05"),  # Friday included
+        ("until June", "2027-07-01"),  # and June
+        ("until December 2027", "2028-01-01"),
+        ("until 2028", "2029-01-01"),
         ("till 2027-03-01", "2027-03-02"),
         ("bis zum 3. Januar", "2027-01-04"),
         ("until yesterday", None),
