@@ -47,6 +47,7 @@ from app.text.sentences import is_question, sentences
 
 MOST_LATE = 32  # sessions that are ranked by their texts, and texts embedded for it
 MOST_EMBEDDED = 160
+MOST_ASKED = 12  # terms of a question that has one answer
 CLUES = 5  # the facts that fit best: their words find what the question's own do not
 MESSAGE = "\x1e"
 DAY = 86_400e6  # microseconds
@@ -220,9 +221,19 @@ def _clues(
 
 
 def _overtaken(connection: Connection, found: Field, clues: dict[str, Clue]) -> dict[str, str]:
-    """Return whose answer is over: that of the fact that fits best has another value now."""
+    """Return whose answer is over: that of the fact that fits best has another value now.
+
+    Not where the question names a value, for that was asked for; nor for a long text, which asks
+    for more than one thing.
+    """
+    if len(found.first.terms) > MOST_ASKED:
+        return {}
     near = [clues[fact_id] for fact_id, _ in _fact_matches(found) if fact_id in clues]
-    over = [c for c in near if c.key == near[0].key and c.is_over(found.now)]
+    same = [clue for clue in near if clue.key == near[0].key]
+    asked = frozenset(found.first.terms)
+    if any(asked.issuperset(index_terms(clue.value)) for clue in same):
+        return {}
+    over = [clue for clue in same if clue.is_over(found.now)]
     holding = read_holding(connection, found.whose, near[0].key, found.now) if over else None
     if holding is None:
         return {}

@@ -86,7 +86,7 @@ _FACTS_BY_PLACE = _MY_FACTS.where(_AT_PLACES)
 _TOLD_OF_LATE = (
     _MY_FACTS.where(_fact.number.is_(None)).order_by(_fact.updated_at.desc()).limit(RECENT)
 )
-_MY_CLUES = sa.select(
+_CLUE: tuple[sa.ColumnElement[Any], ...] = (
     _fact.fact_id,
     _fact.session_id,
     _fact.number,
@@ -96,7 +96,9 @@ _MY_CLUES = sa.select(
     _fact.learned_at,
     _fact.last_seen_at,
     _fact.key,
-).where(_fact.tenant_id == _TENANT, _fact.user_id == _USER)
+    _fact.value,
+)
+_MY_CLUES = sa.select(*_CLUE).where(_fact.tenant_id == _TENANT, _fact.user_id == _USER)
 _HOLDING = _MY_CLUES.where(
     _fact.key == sa.bindparam("key"),
     _fact.kind != "recommendation",
@@ -149,6 +151,7 @@ class Clue:
     learned_at: datetime
     last_seen_at: datetime
     key: str
+    value: str
 
     def holds(self, at: datetime) -> bool:
         return self.valid_from <= at and not self.is_over(at)

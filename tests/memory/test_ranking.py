@@ -172,6 +172,7 @@ async def test_where_an_answer_is_over_the_conversation_with_the_new_one_comes_f
         await remember(client, "new", "I moved to Porto, which is by the sea.")
         now = datetime.now(UTC)
         assert ids(await ask(client, "Where do I live?")) == ["new", "old"]
+        assert ids(await ask(client, "When did I live in Lisbon?"))[0] == "old"
         (lisbon,) = [
             fact
             for fact in (
