@@ -55,7 +55,8 @@ class MemoryOut(BaseModel):
     `score` is the best cosine of its vectors; `relevance` (0 to 1) is the order, by meaning, words
     and age together, the best match being 1 before its age counts. `why` it passed: `dense` or
     `fact` (the cosine of the conversation, of a fact), `lexical` (the question's words), `related`
-    (a name that belongs to whom the question names); `recency`: age counted fully.
+    (a name that belongs to whom the question names), `current` (it says what holds now, where the
+    one that was asked for is over); `recency`: age counted fully.
     """
 
     id: str

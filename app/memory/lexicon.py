@@ -14,12 +14,13 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from app.db import Connection
-from app.db.tables import episodes, fact_sightings, facts, sessions
+from app.db.tables import episodes, fact_sightings, facts, messages, sessions
 from app.lexical import store
 from app.lexical.store import Counted, Entry
 from app.memory.base import Fact
 from app.memory.days import day_line
 from app.sessions.base import Message, Session
+from app.sessions.rows import IN_SESSION, MESSAGE
 from app.text.zones import zone_or_utc
 
 SAID = "memory"  # the scope of what was said, and that of what was made of it
@@ -63,14 +64,36 @@ _SAID_AGAIN = (
     .order_by(fact_sightings.c.seq, fact_sightings.c.fact_id)
 )
 
+COVERED = (
+    sa.select(*MESSAGE)
+    .where(
+        IN_SESSION,
+        messages.c.seq <= sa.bindparam("covered"),
+        messages.c.memory == "on",
+        messages.c.content != "",
+    )
+    .order_by(messages.c.seq)
+)
 
-def index_messages(
-    connection: Connection, session: Session, said: Sequence[Message], *, timezone: str = "UTC"
-) -> None:
-    """Add messages that a checkpoint covers; `timezone` is for a session that names none."""
-    if said:
-        scope = store.scope_of(SAID, session.tenant_id, session.user_id)
-        store.put(connection, scope, [said_entry(session, said, timezone)])
+
+def covered(connection: Connection, session: Session) -> list[Message]:
+    """Return the messages that the session's memory covers, and that may be remembered."""
+    which = {
+        "tenant": session.tenant_id,
+        "session": session.session_id,
+        "covered": session.covered_seq,
+    }
+    return [Message(*row) for row in connection.execute(COVERED, which)]
+
+
+def index_messages_anew(connection: Connection, session: Session, *, timezone: str) -> None:
+    """Index what the session's memory covers, in place of all messages that were indexed.
+
+    timezone: for a session that names none.
+    """
+    drop_messages(connection, session.tenant_id, session.user_id, session.session_id)
+    if said := covered(connection, session):
+        put_messages(connection, session, store.count(said_entry(session, said, timezone)))
 
 
 def put_messages(connection: Connection, session: Session, counted: Counted) -> None:

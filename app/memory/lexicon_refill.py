@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from app import jobs
 from app.db import Connection, Database
-from app.db.tables import facts, messages, sessions
+from app.db.tables import facts, sessions
 from app.jobs import Claim, Handler, Jobs, Postpone
 from app.lexical import store
 from app.lexical.store import Counted
@@ -25,7 +25,7 @@ from app.memory import lexicon
 from app.memory.base import Fact
 from app.memory.fact_rows import lock_user
 from app.sessions.base import Message, Session
-from app.sessions.rows import IN_SESSION, MESSAGE, SESSION, lock_session
+from app.sessions.rows import SESSION, lock_session
 
 REINDEX = "reindex_memory_words"
 SESSIONS_AT_ONCE = 50
@@ -43,17 +43,7 @@ _PAGE = (
     .order_by(sessions.c.session_id)
     .limit(SESSIONS_AT_ONCE)
 )
-_COVERED = (
-    sa.select(*MESSAGE)
-    .where(
-        IN_SESSION,
-        messages.c.seq <= sa.bindparam("covered"),
-        messages.c.memory == "on",
-        messages.c.content != "",
-    )
-    .order_by(messages.c.seq)
-)
-_STILL_THERE = sa.select(sa.func.count()).select_from(_COVERED.order_by(None).subquery())
+_STILL_THERE = sa.select(sa.func.count()).select_from(lexicon.COVERED.order_by(None).subquery())
 _ALONE = (
     sa.select(facts)
     .where(
@@ -122,7 +112,7 @@ class Refill:
     async def _session(self, session: Session) -> None:
         """Index one session; again if its memory moved while its words were counted."""
         for _ in range(READINGS):
-            said = await self._database.read(partial(_covered, session))
+            said = await self._database.read(partial(lexicon.covered, session=session))
             counted = await asyncio.to_thread(_counted, session, said, self._timezone)
             moved = await self._database.write(partial(self.put_unless_moved, session, counted))
             if moved is None:
@@ -174,10 +164,6 @@ def _where(session: Session) -> dict[str, Any]:
         "session": session.session_id,
         "covered": session.covered_seq,
     }
-
-
-def _covered(session: Session, connection: Connection) -> list[Message]:
-    return [Message(*row) for row in connection.execute(_COVERED, _where(session))]
 
 
 def _counted(session: Session, said: Sequence[Message], timezone: str) -> list[Counted]:

@@ -225,17 +225,13 @@ def _ranked(
     base = relevance(weights.fused())
     days = field.ages()
     final = faded(base, days, recency)
-    for old, new in () if gates.only_cosines else field.overtaken.items():
-        before, after = weights.place.get(old), weights.place.get(new)
-        if before is not None and after is not None and passed[before]:
-            passed[after] = True
-            final[after] = max(final[before], final[after])
-            final[before] = min(final[before], OVERTAKEN * final[after])
+    current = np.zeros_like(passed) if gates.only_cosines else _overtake(field, passed, final)
+    passed = passed | current
     order = sorted(
         (at for at in range(len(passed)) if passed[at]),
         key=lambda at: (-final[at], days[at], weights.candidates[at].ref),
     )
-    names = ("dense", "fact", "lexical", "related")
+    names = ("dense", "fact", "lexical", "related", "current")
     ranked = [
         Ranked(
             weights.candidates[at],
@@ -244,7 +240,7 @@ def _ranked(
             (
                 *(
                     n
-                    for n, it in zip(names, (near, by_fact, words, related), strict=True)
+                    for n, it in zip(names, (near, by_fact, words, related, current), strict=True)
                     if it[at]
                 ),
                 *(["recency"] if recency >= LATEST_WEIGHT else []),
@@ -254,6 +250,18 @@ def _ranked(
         for at in order
     ]
     return ranked, _miss(own, gates.own, passed), _miss(fact, gates.fact, passed)
+
+
+def _overtake(field: Field, passed: Passed, final: Floats) -> Passed:
+    """Put what holds now before what is over, in `final`; returns who tells what holds now."""
+    current = np.zeros_like(passed)
+    for old, new in field.overtaken.items():
+        before, after = field.weights.place.get(old), field.weights.place.get(new)
+        if before is not None and after is not None and passed[before]:
+            current[after] = True
+            final[after] = max(final[before], final[after])
+            final[before] = min(final[before], OVERTAKEN * final[after])
+    return current
 
 
 def _miss(scores: Floats, gate: float, passed: Passed) -> float | None:

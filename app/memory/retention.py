@@ -27,8 +27,8 @@ from app.jobs import Claim, Handler, Jobs
 from app.memory import lexicon, tally
 from app.memory.eviction import LONGEST_DAYS
 from app.memory.vectors import exchange_ids
-from app.sessions.base import Message, Session
-from app.sessions.rows import MESSAGE, lock_session, of_session
+from app.sessions.base import Session
+from app.sessions.rows import lock_session, of_session
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Retention:
         index: Index,
         *,
         days: float | None,
-        timezone: str = "UTC",
+        timezone: str,
     ) -> None:
         self._database = database
         self._queue = queue
@@ -180,16 +180,7 @@ def _remove(
     gone = connection.execute(messages.delete().where(here, messages.c.seq <= last_gone)).rowcount
     if not gone:
         return 0
-    lexicon.drop_messages(connection, tenant_id, session.user_id, session_id)
-    left = sa.select(*MESSAGE).where(
-        here,
-        messages.c.seq <= session.covered_seq,
-        messages.c.memory == "on",
-        messages.c.content != "",
-    )
-    said = [Message(*row) for row in connection.execute(left.order_by(messages.c.seq))]
-    if said:
-        lexicon.index_messages(connection, session, said, timezone=timezone)
+    lexicon.index_messages_anew(connection, session, timezone=timezone)
     _put_drops(connection, session, now)
     tally.add(connection, tenant_id, removed_messages=gone)
     return gone

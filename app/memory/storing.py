@@ -14,12 +14,12 @@ import sqlalchemy as sa
 
 from app import jobs
 from app.db import Connection
-from app.db.tables import episodes, messages, sessions
+from app.db.tables import episodes, sessions
 from app.lexical.store import Counted
 from app.memory import entities, fact_rows, lexicon
 from app.memory.believing import Believed
 from app.sessions.base import Message, Session
-from app.sessions.rows import IN_SESSION, MESSAGE, lock_session, of_session
+from app.sessions.rows import lock_session, of_session
 
 _COUNTS = sa.select(
     episodes.c.version, episodes.c.dropped_sentences, episodes.c.refused_facts
@@ -31,16 +31,6 @@ _COUNTS = sa.select(
 _COVERED_UP_TO = sa.select(episodes.c.covered_seq).where(
     episodes.c.tenant_id == sa.bindparam("tenant"),
     episodes.c.session_id == sa.bindparam("session"),
-)
-_SAID = (
-    sa.select(*MESSAGE)
-    .where(
-        IN_SESSION,
-        messages.c.seq <= sa.bindparam("covered"),
-        messages.c.memory == "on",
-        messages.c.content != "",
-    )
-    .order_by(messages.c.seq)
 )
 
 
@@ -115,10 +105,7 @@ def _take_back(connection: Connection, session: Session, timezone: str, now: dat
             updated_at=now,
         )
     )
-    lexicon.drop_messages(connection, session.tenant_id, session.user_id, session.session_id)
-    covered = {**which, "covered": session.covered_seq}
-    said = [Message(*row) for row in connection.execute(_SAID, covered)]
-    lexicon.index_messages(connection, session, said, timezone=timezone)
+    lexicon.index_messages_anew(connection, session, timezone=timezone)
 
 
 def _store_episode(

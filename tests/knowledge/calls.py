@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import sqlalchemy as sa
 
 from app.db.tables import after, jobs
+from app.errors import Conflict
 from app.knowledge.documents import Stored
 from app.knowledge.search import Found
 from app.wiring import Runtime
@@ -42,6 +44,24 @@ async def put(runtime: Runtime, *batch: Document) -> Stored:
 async def search(runtime: Runtime, text: str, **options: Any) -> Found:
     (question,) = await runtime.embedder.embed([text])
     return await runtime.document_search.search("default", question, words=text, **options)
+
+
+async def put_and_delete_at_once(
+    runtime: Runtime, deeds: Sequence[tuple[str, str]], chance: random.Random
+) -> None:
+    """Put documents, or delete them where the text is empty, all at once in some order."""
+
+    async def do(id: str, text: str) -> None:
+        for _ in range(chance.randrange(4)):
+            await asyncio.sleep(0)
+        if text:
+            await put(runtime, document(id, text))
+        else:
+            await runtime.documents.delete_ids("default", [id])
+
+    ended = await asyncio.gather(*(do(*deed) for deed in deeds), return_exceptions=True)
+    assert all(result is None or isinstance(result, Conflict) for result in ended)
+    await finish_jobs(runtime)
 
 
 async def texts(runtime: Runtime) -> dict[str, str]:

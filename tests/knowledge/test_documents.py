@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from typing import Any
 
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from app.errors import Conflict, InvalidRequest, UpstreamError
+from app.errors import InvalidRequest, UpstreamError
 from app.knowledge.documents import Stored
 from ingest.document import Document, chunks
 from tests.api.calls import chat
@@ -24,6 +23,7 @@ from tests.knowledge.calls import (
     in_pinecone,
     late_put,
     put,
+    put_and_delete_at_once,
     search,
     texts,
 )
@@ -239,18 +239,7 @@ async def test_whatever_happens_at_once_the_index_ends_as_the_database(
     deeds: list[tuple[str, str]], chance: random.Random
 ) -> None:
     async with served() as (_, runtime):
-
-        async def do(id: str, text: str) -> None:
-            for _ in range(chance.randrange(4)):
-                await asyncio.sleep(0)
-            if text:
-                await put(runtime, document(id, text))
-            else:
-                await runtime.documents.delete_ids("default", [id])
-
-        ended = await asyncio.gather(*(do(*deed) for deed in deeds), return_exceptions=True)
-        assert all(result is None or isinstance(result, Conflict) for result in ended)
-        await finish_jobs(runtime)
+        await put_and_delete_at_once(runtime, deeds, chance)
         await assert_index_is_what_the_database_holds(runtime)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.cli import _reindex
 from app.db.tables import about_store, documents, lexical_items, lexical_postings
-from app.errors import Conflict, UpstreamError
+from app.errors import UpstreamError
 from app.knowledge.words import KIND
 from app.lexical import store
 from app.lexical.store import scope_of
@@ -28,6 +28,7 @@ from tests.knowledge.calls import (
     finish_jobs,
     in_pinecone,
     put,
+    put_and_delete_at_once,
     search,
 )
 from tests.served import served, settings
@@ -226,16 +227,5 @@ async def test_whatever_happens_at_once_the_words_are_those_of_the_rows(
     deeds: list[tuple[str, str]], chance: random.Random
 ) -> None:
     async with served() as (_, runtime):
-
-        async def do(id: str, text: str) -> None:
-            for _ in range(chance.randrange(4)):
-                await asyncio.sleep(0)
-            if text:
-                await put(runtime, document(id, text))
-            else:
-                await runtime.documents.delete_ids("default", [id])
-
-        ended = await asyncio.gather(*(do(*deed) for deed in deeds), return_exceptions=True)
-        assert all(result is None or isinstance(result, Conflict) for result in ended)
-        await finish_jobs(runtime)
+        await put_and_delete_at_once(runtime, deeds, chance)
         await assert_words_are_those_of_the_rows(runtime)

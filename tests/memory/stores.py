@@ -43,6 +43,14 @@ async def serving(clock: Clock, **chosen: Any) -> AsyncIterator[tuple[httpx.Asyn
         yield service
 
 
+@asynccontextmanager
+async def two_replicas(
+    clock: Clock, **chosen: Any
+) -> AsyncIterator[list[tuple[httpx.AsyncClient, Runtime]]]:
+    async with serving(clock, **chosen) as one, serving(clock, **chosen) as other:
+        yield [one, other]
+
+
 async def converse(
     client: httpx.AsyncClient, clock: Clock, session_id: str, *texts: str, days_ago: float
 ) -> None:

@@ -288,23 +288,28 @@ async def test_a_session_that_is_deleted_while_its_vector_is_pushed_leaves_none(
     assert deleted.json() == {"session_id": "s1", "messages": 2, "vectors": "removed"}
 
 
+async def ask_for_both_jobs(runtime: Runtime) -> None:
+    """Ask for two checkpoints of the same messages."""
+    session = await runtime.sessions.get("default", "s1", None)
+    await runtime.episodes.ask_to_close(session)
+    await runtime.database.write(
+        lambda c: room.put(
+            c,
+            "default",
+            "summarise",
+            "s1:0",
+            {"session_id": "s1"},
+            subject="session:s1",
+            now=session.created_at,
+        )
+    )
+
+
 async def test_two_jobs_about_the_same_messages_make_one_revision(model: ModelServer) -> None:
     model.fault, model.latency_seconds = "slow", 0.3
     async with serving(model, summary_every_messages=1000) as (client, runtime):
         await talk(client, "I like tea.")
-        session = await runtime.sessions.get("default", "s1", None)
-        await runtime.episodes.ask_to_close(session)
-        await runtime.database.write(
-            lambda c: room.put(
-                c,
-                "default",
-                "summarise",
-                "s1:0",
-                {"session_id": "s1"},
-                subject="session:s1",
-                now=session.created_at,
-            )
-        )
+        await ask_for_both_jobs(runtime)
         done = await asyncio.gather(run(runtime, "close"), run(runtime, "summarise"))
         found = await episode(runtime)
         session = await runtime.sessions.get("default", "s1", None)
@@ -322,19 +327,7 @@ async def test_two_services_at_the_same_messages_make_one_revision(
     model.fault, model.latency_seconds = "slow", 0.5
     async with serving(model, **disk) as (client, one), serving(model, **disk) as (_, other):
         await talk(client, "I like tea.")
-        session = await one.sessions.get("default", "s1", None)
-        await one.episodes.ask_to_close(session)
-        await one.database.write(
-            lambda c: room.put(
-                c,
-                "default",
-                "summarise",
-                "s1:0",
-                {"session_id": "s1"},
-                subject="session:s1",
-                now=session.created_at,
-            )
-        )
+        await ask_for_both_jobs(one)
         done = await asyncio.gather(run(one, "close"), run(other, "summarise"))
         found = await episode(one)
         session = await one.sessions.get("default", "s1", None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.memory.stores import (
     learn,
     of_user,
     serving,
+    two_replicas,
     vectors,
 )
 from tests.wire.pinecone import API_KEY, Faults, PineconeServer, serving_pinecone
@@ -224,11 +224,7 @@ async def test_replicas_that_evict_at_once_evict_each_memory_once(
 ) -> None:
     for url in (f"sqlite:///{tmp_path / 'service.db'}", postgres_state):
         clock = Clock()
-        async with AsyncExitStack() as stack:
-            replicas = [
-                await stack.enter_async_context(serving(clock, database_url=url, **BY_TIME))
-                for _ in range(2)
-            ]
+        async with two_replicas(clock, database_url=url, **BY_TIME) as replicas:
             client, runtime = replicas[0]
             for n in range(4):
                 await converse(client, clock, f"ada-{n}", f"Zither {n}.", days_ago=200)

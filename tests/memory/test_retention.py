@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.memory.stores import (
     learn,
     of_user,
     serving,
+    two_replicas,
     vectors,
 )
 from tests.wire.openai import ModelServer, model_server
@@ -187,11 +187,7 @@ async def test_a_client_message_id_is_free_again_once_its_message_is_gone() -> N
 async def test_replicas_remove_each_message_once(tmp_path: Path, postgres_state: str) -> None:
     for url in (f"sqlite:///{tmp_path / 'service.db'}", postgres_state):
         clock = Clock()
-        async with AsyncExitStack() as stack:
-            replicas = [
-                await stack.enter_async_context(serving(clock, database_url=url, **MONTH))
-                for _ in range(2)
-            ]
+        async with two_replicas(clock, database_url=url, **MONTH) as replicas:
             client, runtime = replicas[0]
             for n in range(3):
                 await converse(client, clock, f"ada-{n}", f"Zither {n}.", days_ago=90)
