@@ -5,14 +5,13 @@ Times that come in need an offset; those that go out are in UTC.
 
 from __future__ import annotations
 
-import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, Field, TypeAdapter, model_validator
+from pydantic import Field, model_validator
 
+from app.api.cursors import decoded, encoded
 from app.api.deps import Body, CallerDep, Id, NotBlank, RuntimeDep, Storable, UserQuery
 from app.api.fact_models import (
     DeletedFact,
@@ -29,7 +28,7 @@ from app.api.fact_models import (
 from app.api.responses import documented
 from app.api.times import Moment, QueryMoment
 from app.errors import InvalidRequest
-from app.memory.base import Fact, FoundFact
+from app.memory.base import FoundFact
 from app.memory.fact_edits import UNSET, Edit
 from app.memory.facts import Kept
 from app.memory.keys import is_many
@@ -38,7 +37,6 @@ router = APIRouter(tags=["facts"])
 
 MAX_TEXT_CHARS = 2_000
 MAX_NAME_CHARS = 200
-_CURSOR = TypeAdapter[tuple[datetime, str]](tuple[AwareDatetime, Id])
 
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS), Storable, NotBlank]
 Told = Annotated[str, Field(max_length=MAX_TEXT_CHARS), Storable, NotBlank]
@@ -104,14 +102,14 @@ async def list_facts(
         predicate=predicate,
         as_of=as_of,
         include_past=include_past,
-        after=_decoded(cursor),
+        after=decoded(cursor, of="facts"),
         limit=limit,
     )
     at = as_of or runtime.clock()
-    return FactList(
-        facts=[fact_out(fact, at) for fact in found],
-        next_cursor=_encoded(found[-1]) if len(found) == limit else None,
-    )
+    more = None
+    if len(found) == limit:
+        more = encoded(found[-1].last_seen_at, found[-1].fact_id)
+    return FactList(facts=[fact_out(fact, at) for fact in found], next_cursor=more)
 
 
 @router.post("/memories/facts", responses=documented(400, 403, 413, 422, 507))
@@ -208,18 +206,3 @@ def _kept(kept: Kept, now: datetime) -> KeptFact:
         **fact_out(kept.fact, now).model_dump(),
         vectors="indexed" if kept.is_indexed else "being indexed",
     )
-
-
-def _encoded(fact: Fact) -> str:
-    last = json.dumps([fact.last_seen_at.isoformat(), fact.fact_id])
-    return urlsafe_b64encode(last.encode()).decode()
-
-
-def _decoded(cursor: str | None) -> tuple[datetime, str] | None:
-    if cursor is None:
-        return None
-    try:
-        moment, fact_id = _CURSOR.validate_json(urlsafe_b64decode(cursor.encode()))
-        return moment.astimezone(UTC), fact_id
-    except (ValueError, OverflowError) as error:
-        raise InvalidRequest("this is no cursor of a page of facts", param="cursor") from error

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, BaseModel, TypeAdapter
+from pydantic import BaseModel
 
+from app.api.cursors import decoded, encoded
 from app.api.deps import CallerDep, Id, RuntimeDep, UserQuery
 from app.api.responses import documented
-from app.errors import InvalidRequest, NotFound
+from app.errors import NotFound
 from app.jobs import CALLER_SECONDS
 from app.sessions.base import Message, Session
 
 router = APIRouter(tags=["sessions"])
 
 MAX_SEQ = 2**31 - 1  # what the column holds on every database
-_CURSOR = TypeAdapter[tuple[datetime, str]](tuple[AwareDatetime, Id])
 
 
 class SessionOut(BaseModel):
@@ -89,9 +87,11 @@ async def list_sessions(
 ) -> SessionList:
     """List sessions, the latest first."""
     found = await runtime.sessions.list_sessions(
-        caller.tenant_id, caller.may_see(user_id), limit=limit, after=_decoded(cursor)
+        caller.tenant_id, caller.may_see(user_id), limit=limit, after=decoded(cursor, of="sessions")
     )
-    more = _encoded(found[-1]) if len(found) == limit else None
+    more = None
+    if len(found) == limit:
+        more = encoded(found[-1].last_message_at, found[-1].session_id)
     return SessionList(sessions=[_session_out(s) for s in found], next_cursor=more)
 
 
@@ -175,21 +175,6 @@ async def get_receipt(
         status=message.status,
         receipt=None if message.receipt is None else dict(message.receipt),
     )
-
-
-def _encoded(session: Session) -> str:
-    last = json.dumps([session.last_message_at.isoformat(), session.session_id])
-    return urlsafe_b64encode(last.encode()).decode()
-
-
-def _decoded(cursor: str | None) -> tuple[datetime, str] | None:
-    if cursor is None:
-        return None
-    try:
-        moment, session_id = _CURSOR.validate_json(urlsafe_b64decode(cursor.encode()))
-        return moment.astimezone(UTC), session_id
-    except (ValueError, OverflowError) as error:
-        raise InvalidRequest("this is no cursor of a page of sessions", param="cursor") from error
 
 
 def _session_out(session: Session) -> SessionOut:
