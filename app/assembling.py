@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from app.background import Background
+from app.chat.agent import Agent
+from app.chat.history import Histories, HistorySettings
 from app.chat.prompt import Budget
 from app.chat.retrieve import Retriever
 from app.chat.turn import Turns
+from app.chat.understand import Understanding
 from app.crm.base import Fetcher
 from app.db import Database
 from app.gates import Gates
@@ -24,6 +27,7 @@ from app.knowledge.records import Records
 from app.knowledge.search import DocumentSearch
 from app.knowledge.senders import Senders
 from app.llm.base import ChatModel, Embedder
+from app.memory.blocks import Blocks
 from app.memory.checkpoints import Checkpoints
 from app.memory.entities import Entities
 from app.memory.episodes import Episodes
@@ -41,12 +45,13 @@ from app.memory.reading import Reader
 from app.memory.recall import Recall
 from app.memory.retention import Retention
 from app.memory.use import Use
-from app.picks import pick_kinds
+from app.picks import pick_kinds, pick_prices
 from app.runtime import Limits, Runtime
 from app.sessions.sql import SqlSessions
 from app.settings import Settings
 from app.sources import DEFAULT_TENANT, pick_sources
 from app.stamp import Stamp
+from app.usage import Ledger
 from app.worker import Worker
 from ingest.providers import PROVIDERS
 
@@ -196,18 +201,43 @@ def assemble(
     profile = Profile(
         database, max_facts=settings.profile_max_facts, max_tokens=settings.profile_max_tokens
     )
+    blocks = Blocks(database, max_chars=settings.block_max_chars)
+    ledger = Ledger(
+        database, prices=pick_prices(settings), daily_tokens=settings.daily_token_budget
+    )
+    histories = Histories(
+        sessions,
+        episodes,
+        HistorySettings(
+            settings.history_strategy,
+            settings.history_window,
+            settings.history_tokens,
+            max_messages=settings.history_max_messages,
+            limit_messages=settings.session_limit_messages,
+            limit_tokens=settings.session_limit_tokens,
+        ),
+    )
     turns = Turns(
         sessions=sessions,
         episodes=episodes,
         recall=recall,
         documents=document_search,
-        retriever=Retriever(embedder, recall, document_search, profile),
+        histories=histories,
+        understanding=Understanding(summary_model if settings.question_rewriting else None),
+        retriever=Retriever(embedder, recall, document_search, profile, blocks),
+        agent=Agent(),
         use=use,
+        ledger=ledger,
         model=chat_model,
         embedding_model=embedder.name,
         background=background,
         budget=Budget(
-            settings.context_tokens, settings.reply_max_tokens, settings.profile_max_tokens
+            settings.context_tokens,
+            settings.reply_max_tokens,
+            settings.profile_max_tokens,
+            documents=settings.share_documents,
+            history=settings.share_history,
+            memories=settings.share_memories,
         ),
         timezone=settings.timezone,
         wait_seconds=settings.turn_wait_seconds,
@@ -238,6 +268,9 @@ def assemble(
         entities=entities,
         graph=Graph(database, clock=clock),
         profile=profile,
+        blocks=blocks,
+        histories=histories,
+        ledger=ledger,
         imports=Imports(database, timezone=settings.timezone, wake=wake, clock=clock),
         documents=documents,
         document_search=document_search,

@@ -102,6 +102,14 @@ class PromptTooLarge(TooLarge):
     code = "prompt_too_large"
 
 
+class BudgetSpent(AppError):
+    """The tenant has used its tokens of the day."""
+
+    status = 429
+    code = "token_budget_spent"
+    type = "rate_limit_error"
+
+
 class SessionBusy(AppError):
     """Earlier turns of the session did not end in time."""
 

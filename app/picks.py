@@ -15,6 +15,7 @@ from app.errors import Misconfigured
 from app.index.base import Index
 from app.llm.base import ChatModel, Compares, Embedder
 from app.settings import Settings
+from app.usage import Prices
 from ingest.errors import BadKinds
 from ingest.kinds import KINDS, Kinds, read_kinds
 
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 GROQ_CHAT_MODEL = "openai/gpt-oss-120b"
 GROQ_SUMMARY_MODEL = "openai/gpt-oss-20b"
+PRICES: Prices = {GROQ_CHAT_MODEL: (0.15, 0.60), GROQ_SUMMARY_MODEL: (0.075, 0.30)}
 
 
 def index_name(settings: Settings) -> str:
@@ -107,6 +109,11 @@ def pick_kinds(settings: Settings) -> Kinds:
         return read_kinds(settings.kinds_file)
     except BadKinds as error:
         raise Misconfigured(f"KINDS_FILE={settings.kinds_file}: {error.message}") from error
+
+
+def pick_prices(settings: Settings) -> Prices:
+    """Return US dollars for a million tokens in and out, by model."""
+    return PRICES
 
 
 def pick_embedder(settings: Settings) -> Embedder:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from app.background import Background
+from app.chat.history import Histories
 from app.chat.turn import Turns
 from app.db import Database
 from app.gates import Gates
@@ -20,6 +21,7 @@ from app.knowledge.records import Records
 from app.knowledge.search import DocumentSearch
 from app.knowledge.senders import Senders
 from app.llm.base import ChatModel, Embedder
+from app.memory.blocks import Blocks
 from app.memory.checkpoints import Checkpoints
 from app.memory.entities import Entities
 from app.memory.episodes import Episodes
@@ -37,6 +39,7 @@ from app.memory.use import Use
 from app.sessions.base import SessionStore
 from app.settings import Settings
 from app.stamp import Stamp
+from app.usage import Ledger
 from app.worker import Worker
 
 DONE_JOBS_KEPT_SECONDS = 14 * 24 * 3600.0
@@ -72,6 +75,9 @@ class Runtime:
     entities: Entities
     graph: Graph
     profile: Profile
+    blocks: Blocks
+    histories: Histories
+    ledger: Ledger
     imports: Imports
     documents: Documents
     document_search: DocumentSearch

@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     model_timeout_seconds: float = Field(60.0, gt=0)
     reply_max_tokens: int = Field(1024, gt=0)
     context_tokens: int = Field(16_000, gt=0)
+    tokenizer_file: OptionalPath = None
+    model_prices: str = ""
+    daily_token_budget: OptionalInt = Field(None, gt=0)
 
     # Embeddings
     embedding_model: str = ""
@@ -93,6 +96,9 @@ class Settings(BaseSettings):
     memory_top_k: int = Field(3, ge=0, le=100)
     document_top_k: int = Field(4, ge=0, le=100)
     memory_recency_weight: float = Field(0.0003, ge=0, le=10)
+    share_documents: float = Field(50, ge=0)
+    share_history: float = Field(30, ge=0)
+    share_memories: float = Field(20, ge=0)
 
     # Business data
     kinds_file: OptionalPath = None
@@ -120,6 +126,23 @@ class Settings(BaseSettings):
     message_max_chars: int = Field(32_000, gt=0)
     turn_wait_seconds: float = Field(120.0, gt=0)
     turn_lease_seconds: float = Field(30.0, gt=0)
+    history_strategy: Literal["buffer", "window", "token", "summary", "summary_buffer"] = (
+        "summary_buffer"
+    )
+    history_window: int = Field(10, ge=1, le=100)
+    history_tokens: int = Field(2_000, gt=0)
+    history_max_messages: int = Field(60, ge=2, le=1_000)
+    session_limit_messages: int = Field(1_000, gt=0)
+    session_limit_tokens: int = Field(200_000, gt=0)
+    question_rewriting: bool = True
+    max_sessions_per_user: OptionalInt = Field(None, gt=0)
+    served_model_name: str = "conversational-rag"
+
+    # Agents
+    agent_tools: str = ""
+    agent_max_steps: int = Field(6, ge=1, le=50)
+    agent_max_tokens: int = Field(30_000, gt=0)
+    block_max_chars: int = Field(2_000, gt=0, le=20_000)
 
     # Memory
     summary_every_messages: int = Field(10, gt=0)

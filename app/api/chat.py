@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
@@ -12,7 +13,7 @@ from pydantic import BaseModel, Field
 from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Storable, Text, Zone
 from app.api.responses import documented, error_body, event, event_stream
 from app.chat.ask import Ask
-from app.chat.running import Answer, Failed, Running
+from app.chat.running import Answer, Failed, Running, Step
 from app.errors import TooLarge
 from app.index.filters import validate
 from app.llm.base import Token
@@ -132,6 +133,8 @@ async def _as_events(running: Running) -> AsyncIterator[str]:
         match happened:
             case Token(text):
                 yield event("token", {"text": text})
+            case Step():
+                yield event("step", asdict(happened))
             case Answer():
                 whole = as_response(happened).model_dump(mode="json")
                 yield event("sources", {k: whole[k] for k in ("sources", "memories")})

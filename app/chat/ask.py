@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from app.index.base import Filter
+from app.llm.base import Say
 from app.sessions.base import MemoryMode
+
+Mode = Literal["chat", "agent"]
+Strategy = Literal["buffer", "window", "token", "summary", "summary_buffer"]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryWish:
+    """How much of the conversation the model sees; None: as the settings say.
+
+    window: the last exchanges. tokens: the most tokens of the last messages.
+    """
+
+    strategy: Strategy | None = None
+    window: int | None = None
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +30,9 @@ class Ask:
     """One question, checked and entitled. `top_k` is for documents; None means the setting.
 
     timezone: the user's, an IANA name.
+    told: the conversation before the question as the client tells it; None: as it is stored.
+    instructions: the client's own system messages.
+    reply_tokens: the longest reply that the client wants; None: the setting.
     """
 
     tenant_id: str
@@ -24,3 +44,8 @@ class Ask:
     filters: Filter | None = None
     top_k: int | None = None
     timezone: str | None = None
+    mode: Mode = "chat"
+    history: HistoryWish = HistoryWish()
+    told: tuple[Say, ...] | None = None
+    instructions: tuple[str, ...] = ()
+    reply_tokens: int | None = None

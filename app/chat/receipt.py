@@ -6,23 +6,34 @@ later must be gone from here too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.chat.ask import Ask
+from app.chat.history import History
 from app.chat.prompt import Prompt
 from app.chat.retrieve import Retrieved
+from app.chat.running import Step
+from app.chat.understand import Understood
+from app.knowledge.search import Passage
 from app.llm.base import Finish
+from app.memory.recall import Memory
 
 Receipt = dict[str, Any]
 
 
 def write_receipt(
     ask: Ask,
+    understood: Understood,
+    history: History,
     retrieved: Retrieved,
     prompt: Prompt,
     finish: Finish,
     *,
+    memories: Sequence[Memory],
+    passages: Sequence[Passage],
+    steps: Sequence[Step],
+    calls: Sequence[Mapping[str, Any]],
     embedding_model: str,
     milliseconds: Mapping[str, float],
 ) -> Receipt:
@@ -30,7 +41,16 @@ def write_receipt(
     recalled, found = retrieved.recalled, retrieved.found
     return {
         "question": ask.text,
-        "route": "knowledge" if recalled is None else "hybrid",
+        "mode": ask.mode,
+        "route": understood.route,
+        "understood": {
+            "question": understood.question,
+            "is_rewritten": understood.is_rewritten,
+            "why": understood.why,
+            "trouble": understood.trouble,
+            "since": None if understood.since is None else understood.since.isoformat(),
+            "until": None if understood.until is None else understood.until.isoformat(),
+        },
         "memory": {
             "mode": ask.memory,
             "threshold": None if recalled is None else recalled.threshold,
@@ -45,15 +65,15 @@ def write_receipt(
                     "why": list(memory.why),
                     "fact_ids": [fact.fact_id for fact in memory.facts],
                 }
-                for memory in prompt.memories
+                for memory in memories
             ],
             "dropped": prompt.dropped["memories"],
         },
         "profile": [{"fact_id": fact.fact_id} for fact in prompt.profile],
         "documents": {
             "filters": ask.filters,
-            "threshold": found.threshold,
-            "best_below": found.best_below,
+            "threshold": None if found is None else found.threshold,
+            "best_below": None if found is None else found.best_below,
             "used": [
                 {
                     "id": p.id,
@@ -62,17 +82,26 @@ def write_receipt(
                     "relevance": p.relevance,
                     "why": dict(p.why),
                 }
-                for p in prompt.passages
+                for p in passages
             ],
             "dropped": prompt.dropped["documents"],
         },
-        "history": {"messages": len(prompt.says) - 2, "dropped": prompt.dropped["history"]},
+        "history": {
+            "strategy": history.strategy,
+            "messages": len(prompt.says) - 2,
+            "summary": bool(history.summary),
+            "dropped": prompt.dropped["history"],
+            "left_out": history.left_out,
+            "outgrown": list(history.outgrown),
+        },
+        "steps": [{"id": step.id, "name": step.name, "is_error": step.is_error} for step in steps],
         "tokens": {
             "input": finish.usage.input_tokens,
             "output": finish.usage.output_tokens,
             "counted": finish.usage.counted,
             "estimated_by_part": prompt.tokens,
         },
+        "calls": list(calls),
         "model": finish.model,
         "embedding_model": embedding_model,
         "finish_reason": finish.reason,

@@ -1,4 +1,4 @@
-"""Memories and documents for a question, from both namespaces at once, and the user's profile.
+"""Memories and documents for a question, from both namespaces at once; what is known anyway.
 
 Touches: the embedder, memory, knowledge.
 """
@@ -11,56 +11,88 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.chat.ask import Ask
+from app.chat.understand import Understood
+from app.index.base import Values
 from app.knowledge.search import DocumentSearch, Found
 from app.llm.base import Embedder
 from app.memory.base import Fact
+from app.memory.blocks import Block, Blocks
 from app.memory.profile import Profile
-from app.memory.recall import Recall, Recalled
+from app.memory.recall import Recall, Recalled, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What stands in every prompt of a user; nothing where the turn does without memory."""
+
+    profile: Sequence[Fact] = ()
+    blocks: Sequence[Block] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """`recalled` is None where the turn does without memory; then the profile is empty too."""
+    """None where the route, or the turn's wish to do without memory, left a namespace out."""
 
-    profile: Sequence[Fact]
-    recalled: Recalled | None
-    found: Found
+    recalled: Recalled | None = None
+    found: Found | None = None
 
 
 class Retriever:
     """Embeds the question once and searches both namespaces with it."""
 
     def __init__(
-        self, embedder: Embedder, recall: Recall, documents: DocumentSearch, profile: Profile
+        self,
+        embedder: Embedder,
+        recall: Recall,
+        documents: DocumentSearch,
+        profile: Profile,
+        blocks: Blocks,
     ) -> None:
         self._embedder = embedder
         self._recall = recall
         self._documents = documents
         self._profile = profile
+        self._blocks = blocks
 
-    async def search(self, ask: Ask, now: datetime) -> Retrieved:
-        """Raises `UpstreamError` when the embedder or the index fails."""
+    async def known(self, ask: Ask, now: datetime) -> Known:
         if ask.memory == "off":
-            _, found = await self._found(ask)
-            return Retrieved((), None, found)
-        profile, (recalled, found) = await asyncio.gather(
-            self._profile.of(ask.tenant_id, ask.user_id, now), self._found(ask)
+            return Known()
+        profile, blocks = await asyncio.gather(
+            self._profile.of(ask.tenant_id, ask.user_id, now),
+            self._blocks.of(ask.tenant_id, ask.user_id),
         )
-        return Retrieved(profile, recalled, found)
+        return Known(profile, blocks)
 
-    async def _found(self, ask: Ask) -> tuple[Recalled | None, Found]:
-        question = (await self._embedder.embed([ask.text], kind="query"))[0]
-        documents = self._documents.search(
-            ask.tenant_id, question, words=ask.text, filter=ask.filters, top_k=ask.top_k
-        )
-        if ask.memory == "off":
-            return None, await documents
-        memories = self._recall.search(
+    async def search(self, ask: Ask, understood: Understood) -> Retrieved:
+        """Search where the route says. Raises `UpstreamError` of the embedder or the index."""
+        wants_memory = understood.route in ("memory", "hybrid") and ask.memory != "off"
+        wants_documents = understood.route in ("knowledge", "hybrid") or not wants_memory
+        if understood.route == "clarification":
+            return Retrieved()
+        question = (await self._embedder.embed([understood.question], kind="query"))[0]
+
+        async def memories() -> Recalled | None:
+            return await self._memories(ask, understood, question) if wants_memory else None
+
+        async def documents() -> Found | None:
+            if not wants_documents:
+                return None
+            return await self._documents.search(
+                ask.tenant_id,
+                question,
+                words=understood.question,
+                filter=ask.filters,
+                top_k=ask.top_k,
+            )
+
+        return Retrieved(*await asyncio.gather(memories(), documents()))
+
+    async def _memories(self, ask: Ask, understood: Understood, question: Values) -> Recalled:
+        return await self._recall.search(
             ask.tenant_id,
             ask.user_id,
             question,
-            words=ask.text,
+            words=understood.question,
+            span=Span(since=understood.since, until=understood.until),
             leave_out_session=ask.session_id,
         )
-        recalled, found = await asyncio.gather(memories, documents)
-        return recalled, found

@@ -26,13 +26,24 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A tool that an agent called. `result`: what the model was told; `is_error`: it failed."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    result: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The end of a turn that failed after the bar."""
 
     error: AppError
 
 
-Event = Token | Answer | Failed
+Event = Token | Step | Answer | Failed
 
 
 class Running:
@@ -47,7 +58,7 @@ class Running:
         while True:
             event = await self._events.get()
             yield event
-            if not isinstance(event, Token):
+            if isinstance(event, Answer | Failed):
                 return
 
     async def answer(self) -> Answer:

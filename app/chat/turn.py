@@ -11,29 +11,33 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
 from app.background import Background
+from app.chat import instructions
+from app.chat.agent import Agent
 from app.chat.ask import Ask
-from app.chat.history import read_history
+from app.chat.history import Histories
 from app.chat.prompt import Budget, Prompt, build_prompt, check_size
 from app.chat.receipt import write_receipt
 from app.chat.repeat import Repeats
-from app.chat.retrieve import Retriever
-from app.chat.running import Answer, Running
+from app.chat.retrieve import Retrieved, Retriever
+from app.chat.running import Answer, Running, Step
 from app.chat.turnstile import Turnstile
+from app.chat.understand import Understanding, Understood
 from app.errors import AppError, Conflict, SessionBusy
-from app.knowledge.search import DocumentSearch
+from app.knowledge.search import DocumentSearch, Passage
 from app.llm.base import ChatModel, Finish, Token
 from app.memory.episodes import Episodes
-from app.memory.recall import Recall
+from app.memory.recall import Memory, Recall
 from app.memory.use import Use
 from app.sessions.base import NewTurn, SessionStore, Status, Turn
 from app.text.zones import zone_or_utc
+from app.usage import Bill, Ledger
 
 log = logging.getLogger(__name__)
 
@@ -45,15 +49,20 @@ class _Draft:
     """What a run has so far, so that an interruption can store it."""
 
     turn: Turn
+    bill: Bill
     text: str = ""
+    steps: list[Step] = field(default_factory=list)
+    memories: Sequence[Memory] = ()
+    passages: Sequence[Passage] = ()
     marks: dict[str, float] = field(default_factory=dict)
 
     def milliseconds(self) -> dict[str, float]:
-        """Return how long the turn waited, retrieved and spoke."""
-        start, waited, retrieved, spoken = self.marks.values()
+        """Return how long the turn waited, read its question, retrieved and spoke."""
+        start, waited, understood, retrieved, spoken = self.marks.values()
         steps = {
             "waiting": waited - start,
-            "retrieval": retrieved - waited,
+            "understanding": understood - waited,
+            "retrieval": retrieved - understood,
             "model": spoken - retrieved,
         }
         return {step: round(seconds * 1000, 1) for step, seconds in steps.items()}
@@ -73,8 +82,12 @@ class Turns:
         episodes: Episodes,
         recall: Recall,
         documents: DocumentSearch,
+        histories: Histories,
+        understanding: Understanding,
         retriever: Retriever,
+        agent: Agent,
         use: Use,
+        ledger: Ledger,
         model: ChatModel,
         embedding_model: str,
         background: Background,
@@ -88,8 +101,12 @@ class Turns:
         self._sessions = sessions
         self._episodes = episodes
         self._repeats = Repeats(recall, documents)
+        self._histories = histories
+        self._understanding = understanding
         self._retriever = retriever
+        self._agent = agent
         self._use = use
+        self._ledger = ledger
         self._model = model
         self._embedding_model = embedding_model
         self._background = background
@@ -105,9 +122,11 @@ class Turns:
         """Start a turn and return once it is about to speak; its message is stored by then.
 
         Raises what the turn fails with before that: `NotFound`, `Conflict`, `PromptTooLarge`,
-        `SessionBusy`, `StorageUnavailable`, `UpstreamError` of the embedder or the index.
+        `SessionBusy`, `BudgetSpent`, `StorageUnavailable`, `UpstreamError` of the embedder or the
+        index.
         """
         check_size(ask.text, self._budget)
+        await self._ledger.check(ask.tenant_id, self._clock())
         running = Running(ask.session_id)
         self._background.spawn(f"turn of session {ask.session_id}", self._run(ask, running))
         await running.prepared()
@@ -154,7 +173,8 @@ class Turns:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def _answer(self, ask: Ask, turn: Turn, running: Running) -> None:
-        draft = _Draft(turn, marks={"start": time.monotonic()})
+        bill = Bill(ask.tenant_id, ask.user_id)
+        draft = _Draft(turn, bill, marks={"start": time.monotonic()})
         async with self._lease(turn):
             try:
                 async with self._turnstile.my_turn(turn):
@@ -173,52 +193,70 @@ class Turns:
         running.emit(answer)
 
     async def _steps(self, ask: Ask, draft: _Draft, running: Running) -> Answer:
-        """Retrieve, build the prompt, speak, store: the turn from its own moment on."""
+        """Understand, retrieve, build the prompt, speak, store: the turn from its own moment on."""
         draft.marks["waited"] = time.monotonic()
         now = self._clock()
-        history, retrieved = await asyncio.gather(
-            read_history(self._sessions, self._episodes, draft.turn),
-            self._retriever.search(ask, now),
+        local = now.astimezone(zone_or_utc(draft.turn.session.timezone or self._timezone))
+        history, known = await asyncio.gather(
+            self._histories.before(draft.turn, ask), self._retriever.known(ask, now)
         )
+        is_agent = ask.mode == "agent"  # it looks for what it needs by itself
+        understood, retrieved = Understood(ask.text, "hybrid", "agent"), Retrieved()
+        if not is_agent:
+            said = [say for unit in history.units for say in unit]
+            understood = await self._understanding.of(ask, said, known.profile, local, draft.bill)
+        draft.marks["understood"] = time.monotonic()
+        if not is_agent:
+            retrieved = await self._retriever.search(ask, understood)
         draft.marks["retrieved"] = time.monotonic()
         prompt = build_prompt(
             ask.text,
-            now=now.astimezone(zone_or_utc(draft.turn.session.timezone or self._timezone)),
-            profile=retrieved.profile,
-            history=history.messages,
+            asked=understood.question if understood.is_rewritten else None,
+            now=local,
+            template=instructions.AGENT if is_agent else instructions.CHAT,
+            instructions=ask.instructions,
+            profile=known.profile,
+            blocks=known.blocks,
+            history=history.units,
             summary=history.summary,
             memories=() if retrieved.recalled is None else retrieved.recalled.memories,
-            passages=retrieved.found.passages,
+            passages=() if retrieved.found is None else retrieved.found.passages,
             budget=self._budget,
         )
+        draft.memories, draft.passages = prompt.memories, prompt.passages
         running.pass_the_bar()
-        finish = await self._speak(prompt, draft, running)
+        finish = await self._speak(ask, prompt, local, draft, running)
         draft.marks["spoken"] = time.monotonic()
         receipt = write_receipt(
             ask,
+            understood,
+            history,
             retrieved,
             prompt,
             finish,
+            memories=draft.memories,
+            passages=draft.passages,
+            steps=draft.steps,
+            calls=self._ledger.told(draft.bill),
             embedding_model=self._embedding_model,
             milliseconds=draft.milliseconds(),
         )
         await self._store(draft, "complete", receipt, None)
-        self._note_use(ask, prompt, now)
+        self._note_use(ask, draft.memories, now)
         return Answer(
             session_id=ask.session_id,
             message_id=draft.turn.reply.id,
             reply=draft.text,
-            memories=prompt.memories,
-            passages=prompt.passages,
+            memories=tuple(draft.memories),
+            passages=tuple(draft.passages),
             receipt=receipt,
         )
 
-    def _note_use(self, ask: Ask, prompt: Prompt, now: datetime) -> None:
+    def _note_use(self, ask: Ask, used: Sequence[Memory], now: datetime) -> None:
         """Have it noted what was of use, in the background.
 
         The profile is left out: it stands in every prompt, whatever is asked.
         """
-        used = prompt.memories
         sessions = [memory.session_id for memory in used if memory.session_id]
         facts = [fact.fact_id for memory in used for fact in memory.facts]
         if sessions or facts:
@@ -227,10 +265,14 @@ class Turns:
                 self._use.record(ask.tenant_id, sessions, facts, now),
             )
 
-    async def _speak(self, prompt: Prompt, draft: _Draft, running: Running) -> Finish:
+    async def _speak(
+        self, ask: Ask, prompt: Prompt, now: datetime, draft: _Draft, running: Running
+    ) -> Finish:
+        if ask.mode == "agent":
+            return await self._act(ask, prompt, now, draft, running)
         finish: Finish | None = None
-        stream = self._model.stream(prompt.says, max_tokens=self._budget.reply_tokens)
-        async for piece in stream:
+        most = min(self._budget.reply_tokens, ask.reply_tokens or self._budget.reply_tokens)
+        async for piece in self._model.stream(prompt.says, max_tokens=most):
             if isinstance(piece, Finish):
                 finish = piece
             else:
@@ -238,6 +280,26 @@ class Turns:
                 running.emit(piece)
         if finish is None:
             raise AssertionError("a model's stream ends with a Finish")
+        usage = finish.usage
+        draft.bill.add("chat", finish.model, usage.input_tokens, usage.output_tokens, usage.counted)
+        return finish
+
+    async def _act(
+        self, ask: Ask, prompt: Prompt, now: datetime, draft: _Draft, running: Running
+    ) -> Finish:
+        """Let the agent call its tools; what they found is what the reply was made from."""
+        run = self._agent.run(ask, draft.turn, prompt.says, now, draft.bill)
+        draft.steps, draft.memories, draft.passages = run.steps, run.memories, run.passages
+        finish: Finish | None = None
+        async for piece in run.speak():
+            if isinstance(piece, Finish):
+                finish = piece
+                continue
+            if isinstance(piece, Token):
+                draft.text += piece.text
+            running.emit(piece)
+        if finish is None:
+            raise AssertionError("an agent's run ends with a Finish")
         return finish
 
     async def _store(
@@ -255,8 +317,10 @@ class Turns:
             content=draft.text,
             receipt=receipt,
             error=told,
+            steps=[asdict(step) for step in draft.steps] or None,
             now=self._clock(),
         )
+        await self._ledger.record(draft.bill, self._clock())
         if session is None:
             if status == "complete":
                 raise Conflict("the session was deleted, or its turn was taken over meanwhile")

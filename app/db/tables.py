@@ -100,6 +100,10 @@ sessions = sa.Table(
     sa.Column("last_message_at", Instant, nullable=False),
     sa.Column("closed_at", Instant),
     sa.Column("timezone", sa.Text),  # the user's, an IANA name; none: the setting's
+    sa.Column("title", sa.Text),
+    sa.Column("metadata", _json()),  # the caller's own
+    # Of all messages together, by estimate.
+    sa.Column("tokens", sa.BigInteger, nullable=False, server_default="0"),
     sa.Index("sessions_of_user", "tenant_id", "user_id", "last_message_at"),
     sa.Index("sessions_gone_quiet", "state", "last_message_at"),
 )
@@ -131,6 +135,7 @@ messages = sa.Table(
     sa.Column("holder", sa.Text),  # pending: the run that answers, and until when it may
     sa.Column("lease_until", Instant),
     sa.Column("speaker", sa.Text),  # a person's name, in an imported conversation
+    sa.Column("steps", _json()),  # an agent's reply: its tool calls with their results
     sa.UniqueConstraint("tenant_id", "session_id", "seq"),
     sa.UniqueConstraint("tenant_id", "session_id", "client_message_id"),
     sa.Index("messages_pending", "status", "lease_until"),
@@ -264,6 +269,51 @@ entities = sa.Table(
     sa.Column("attributes", _json(), nullable=False),
     sa.Column("seen_at", Instant, nullable=False),
     sa.Index("entities_of_session", "tenant_id", "session_id"),
+)
+
+memory_blocks = sa.Table(
+    "memory_blocks",  # core memory: bounded texts that stand in every prompt of their user
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.Text, primary_key=True),
+    sa.Column("label", sa.Text, primary_key=True),  # human | persona
+    sa.Column("value", sa.Text, nullable=False),
+    sa.Column("written_by", sa.Text, nullable=False),  # user | assistant
+    sa.Column("session_id", sa.Text),  # where an assistant wrote it, and for which message
+    sa.Column("seq", sa.Integer),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+)
+
+store_items = sa.Table(
+    "store_items",  # JSON under a namespace and a key: the memory of agents that run elsewhere
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.Text, primary_key=True),
+    sa.Column("namespace", sa.Text, primary_key=True),  # its parts as a JSON list
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("value", _json(), nullable=False),
+    sa.Column("fact_id", sa.Text),  # the fact by which it is found
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+)
+
+usage = sa.Table(
+    "usage",  # calls of models, added up by the hour
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("hour", Instant, primary_key=True, autoincrement=False),
+    sa.Column("user_id", sa.Text, primary_key=True),
+    sa.Column(
+        "purpose", sa.Text, primary_key=True
+    ),  # chat | understand | checkpoint | agent | aside
+    sa.Column("model", sa.Text, primary_key=True),
+    sa.Column("calls", sa.BigInteger, nullable=False),
+    sa.Column("input_tokens", sa.BigInteger, nullable=False),
+    sa.Column("output_tokens", sa.BigInteger, nullable=False),
+    sa.Column("estimated_calls", sa.BigInteger, nullable=False),  # those without a count of tokens
+    sa.Column("unpriced_calls", sa.BigInteger, nullable=False),
+    sa.Column("cost_nanos", sa.BigInteger, nullable=False),  # billionths of a US dollar
 )
 
 # The lexical index: words of documents and memories, in the transaction that writes these. A scope

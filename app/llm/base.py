@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 Kind = Literal["query", "passage"]
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that a model asks for; `id` joins it with its result."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Say:
-    """One message of a prompt."""
+    """One message of a prompt.
+
+    calls: of an assistant's message; each is followed by a "tool" message with its `call_id`.
+    """
 
     role: Role
     content: str
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class Session:
     """One conversation of one user. `covered_seq` is the last message that its episode covers.
 
     timezone: the user's, an IANA name; None: nobody said it.
+    metadata: the caller's own. tokens: of all its messages together, by estimate.
     """
 
     tenant_id: str
@@ -34,6 +35,9 @@ class Session:
     last_message_at: datetime
     closed_at: datetime | None
     timezone: str | None
+    title: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class Message:
     """One utterance. A reply is `pending` until its turn ends; `error` says why one failed.
 
     speaker: the person's name, in an imported conversation.
+    steps: an agent's tool calls before its reply, each `{id, name, arguments, result}`.
     """
 
     id: str
@@ -56,6 +61,7 @@ class Message:
     receipt: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
     speaker: str | None = None
+    steps: Sequence[Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,7 @@ class SessionStore(Protocol):
         content: str,
         receipt: Mapping[str, Any] | None,
         error: Mapping[str, Any] | None,
+        steps: Sequence[Mapping[str, Any]] | None = None,
         now: datetime,
     ) -> Session | None:
         """Store the reply; None if this run no longer holds it (nothing is stored then)."""

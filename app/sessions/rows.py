@@ -25,6 +25,9 @@ SESSION = (
     sessions.c.last_message_at,
     sessions.c.closed_at,
     sessions.c.timezone,
+    sessions.c.title,
+    sessions.c.metadata,
+    sessions.c.tokens,
 )
 
 MESSAGE = (
@@ -41,6 +44,7 @@ MESSAGE = (
     messages.c.receipt,
     messages.c.error,
     messages.c.speaker,
+    messages.c.steps,
 )
 
 IN_SESSION = sa.and_(

@@ -68,6 +68,7 @@ _END_TURN = (
         content=sa.bindparam("new_content"),
         receipt=sa.bindparam("new_receipt"),
         error=sa.bindparam("new_error"),
+        steps=sa.bindparam("new_steps"),
         created_at=sa.bindparam("at"),
         holder=None,
         lease_until=None,
@@ -138,6 +139,7 @@ class SqlSessions:
         content: str,
         receipt: Mapping[str, Any] | None,
         error: Mapping[str, Any] | None,
+        steps: Sequence[Mapping[str, Any]] | None = None,
         now: datetime,
     ) -> Session | None:
         ended = {
@@ -146,6 +148,7 @@ class SqlSessions:
             "new_content": content,
             "new_receipt": None if receipt is None else dict(receipt),
             "new_error": None if error is None else dict(error),
+            "new_steps": None if steps is None else [dict(step) for step in steps],
             "at": now,
         }
 
