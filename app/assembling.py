@@ -8,11 +8,17 @@ from datetime import datetime, timedelta
 
 from app.background import Background
 from app.chat.agent import Agent
+from app.chat.aside import Asides
+from app.chat.budget import Budget
 from app.chat.history import Histories, HistorySettings
-from app.chat.prompt import Budget
+from app.chat.place import Places
 from app.chat.retrieve import Retriever
+from app.chat.tools import FORMS, Parts
+from app.chat.tools_search import Sources
+from app.chat.tools_write import Keepers
 from app.chat.turn import Turns
 from app.chat.understand import Understanding
+from app.chat.window import check_window
 from app.crm.base import Fetcher
 from app.db import Database
 from app.gates import Gates
@@ -27,6 +33,9 @@ from app.knowledge.records import Records
 from app.knowledge.search import DocumentSearch
 from app.knowledge.senders import Senders
 from app.llm.base import ChatModel, Embedder
+from app.llm.operator_tools import load_tools
+from app.llm.tokens import estimate_tokens
+from app.llm.tools import AgentLimits
 from app.memory.blocks import Blocks
 from app.memory.checkpoints import Checkpoints
 from app.memory.entities import Entities
@@ -38,14 +47,17 @@ from app.memory.facts import Facts
 from app.memory.forgetting import forget_deleted
 from app.memory.graph import Graph
 from app.memory.importing import Imports
+from app.memory.items import Items
 from app.memory.lexicon_refill import Refill
 from app.memory.monitor import Monitor
 from app.memory.profile import Profile
 from app.memory.reading import Reader
 from app.memory.recall import Recall
 from app.memory.retention import Retention
+from app.memory.said import Said
 from app.memory.use import Use
-from app.picks import pick_kinds, pick_prices
+from app.metrics import Metrics
+from app.picks import pick_agent, pick_counter, pick_kinds, pick_prices, pick_session_limit
 from app.runtime import Limits, Runtime
 from app.sessions.sql import SqlSessions
 from app.settings import Settings
@@ -75,13 +87,24 @@ def assemble(
         return await worker.run_now(tenant_id, kind, key)
 
     sessions = SqlSessions(
-        database, lease_seconds=settings.turn_lease_seconds, on_delete=forget_deleted
+        database,
+        lease_seconds=settings.turn_lease_seconds,
+        count_tokens=estimate_tokens,
+        on_delete=forget_deleted,
+        limit=pick_session_limit(settings),
     )
     queue = Jobs(database, lease_seconds=settings.job_lease_seconds, in_order=[LOAD])
     reader = Reader(
         summary_model,
         max_tokens=settings.summary_max_tokens,
         context_tokens=settings.summary_context_tokens,
+    )
+    metrics = Metrics()
+    ledger = Ledger(
+        database,
+        prices=pick_prices(settings),
+        daily_tokens=settings.daily_token_budget,
+        metrics=metrics,
     )
     facts = Facts(database, run_now=run_now, clock=clock)
     fact_pusher = FactPusher(database, queue, index, embedder)
@@ -97,6 +120,7 @@ def assemble(
         index,
         embedder,
         reader,
+        ledger,
         timezone=settings.timezone,
         exchanges=settings.memory_exchanges,
         clock=clock,
@@ -201,10 +225,7 @@ def assemble(
     profile = Profile(
         database, max_facts=settings.profile_max_facts, max_tokens=settings.profile_max_tokens
     )
-    blocks = Blocks(database, max_chars=settings.block_max_chars)
-    ledger = Ledger(
-        database, prices=pick_prices(settings), daily_tokens=settings.daily_token_budget
-    )
+    blocks = Blocks(database, max_chars=settings.block_max_chars, clock=clock)
     histories = Histories(
         sessions,
         episodes,
@@ -217,6 +238,16 @@ def assemble(
             limit_tokens=settings.session_limit_tokens,
         ),
     )
+    budget = Budget(
+        settings.context_tokens,
+        settings.reply_max_tokens,
+        settings.profile_max_tokens,
+        documents=settings.share_documents,
+        history=settings.share_history,
+        memories=settings.share_memories,
+        count=pick_counter(settings, chat_model),
+    )
+    check_window(budget, block_chars=settings.block_max_chars)
     turns = Turns(
         sessions=sessions,
         episodes=episodes,
@@ -225,20 +256,29 @@ def assemble(
         histories=histories,
         understanding=Understanding(summary_model if settings.question_rewriting else None),
         retriever=Retriever(embedder, recall, document_search, profile, blocks),
-        agent=Agent(),
+        agent=Agent(
+            pick_agent(chat_model),
+            Parts(
+                Sources(embedder, recall, Said(database), document_search),
+                Keepers(facts, blocks),
+                sessions,
+                load_tools(settings.agent_tools, reserved=FORMS),
+            ),
+            AgentLimits(
+                settings.agent_max_steps,
+                settings.agent_max_tokens,
+                settings.context_tokens,
+                settings.reply_max_tokens,
+                budget.count,
+            ),
+        ),
         use=use,
         ledger=ledger,
+        metrics=metrics,
         model=chat_model,
         embedding_model=embedder.name,
         background=background,
-        budget=Budget(
-            settings.context_tokens,
-            settings.reply_max_tokens,
-            settings.profile_max_tokens,
-            documents=settings.share_documents,
-            history=settings.share_history,
-            memories=settings.share_memories,
-        ),
+        budget=budget,
         timezone=settings.timezone,
         wait_seconds=settings.turn_wait_seconds,
         renew_seconds=settings.turn_lease_seconds / 3,
@@ -271,6 +311,8 @@ def assemble(
         blocks=blocks,
         histories=histories,
         ledger=ledger,
+        metrics=metrics,
+        items=Items(database, recall, embedder, run_now=run_now, clock=clock),
         imports=Imports(database, timezone=settings.timezone, wake=wake, clock=clock),
         documents=documents,
         document_search=document_search,
@@ -279,6 +321,14 @@ def assemble(
         inbox=inbox,
         records=records,
         turns=turns,
+        places=Places(sessions, clock=clock),
+        asides=Asides(
+            summary_model,
+            ledger,
+            context_tokens=settings.summary_context_tokens,
+            reply_tokens=settings.reply_max_tokens,
+            clock=clock,
+        ),
         jobs=queue,
         worker=worker,
         loader=loader,
@@ -294,6 +344,11 @@ def assemble(
         use=use,
         stamp=stamp,
         gates=gates,
-        limits=Limits(settings.message_max_chars, settings.heartbeat_seconds),
+        limits=Limits(
+            settings.message_max_chars,
+            settings.heartbeat_seconds,
+            served_model_name=settings.served_model_name,
+            public_base_url=settings.public_base_url.rstrip("/"),
+        ),
         clock=clock,
     )

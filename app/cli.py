@@ -1,4 +1,4 @@
-"""`python -m app`: serve, reindex, calibrate, keys. Touches: wiring."""
+"""`python -m app`: serve, reindex, calibrate, costs, keys. Touches: wiring."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from app.calibrate.measure import Measure
 from app.calibrate.report import report, tells_apart
+from app.costs.command import add_command as add_costs
 from app.db.tables import documents, episodes, facts
 from app.errors import AppError, Misconfigured
 from app.gates import Calibrated, apply, reset
@@ -75,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         "--reset", action="store_true", help="take back what was applied, and measure"
     )
     calibrate.set_defaults(run=lambda settings, a: asyncio.run(_calibrate(settings, a)))
+    add_costs(commands)
     keys = commands.add_parser("keys", help="create, list and revoke API keys")
     _add_key_commands(keys)
     return parser

@@ -163,6 +163,12 @@ class UpstreamRefused(UpstreamError):
     code = "upstream_refused"
 
 
+class ToolUseFailed(UpstreamRefused):
+    """The model called a tool in a way that its provider could not read."""
+
+    code = "tool_use_failed"
+
+
 class UpstreamUnavailable(UpstreamError):
     """It could not be reached, or said that it can't answer now."""
 

@@ -29,6 +29,7 @@ T = TypeVar("T")
 FIRST_RETRY_SECONDS = 2.0
 LONGEST_RETRY_SECONDS = 900.0
 LONGEST_ASKED_SECONDS = 3600.0
+DEFERRED = "deferred: "  # begins the reason of a job that waits and did not fail
 CALLER_SECONDS = 60.0  # a job whose caller does it itself is left alone for so long
 GATHERED_AT_ONCE = 500  # subjects in one statement
 LATE_SECONDS = 600.0  # by then, whoever was at something when it was deleted has ended
@@ -40,6 +41,14 @@ class Postpone(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Defer(Postpone):
+    """Raised by a handler that has not begun: nothing failed, the job waits for `seconds`."""
+
+    def __init__(self, reason: str, seconds: float) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +306,32 @@ class Jobs:
 
         await self._database.write(put_back)
 
+    async def defer(self, claim: Claim, reason: str, *, seconds: float) -> None:
+        """Put a job back that was not begun, so that it counts as no try; it waits an hour at most.
+
+        Its reason is shown, and it does not count as failed.
+        """
+        pause = min(seconds, LONGEST_ASKED_SECONDS)
+
+        def put_back(connection: Connection) -> None:
+            connection.execute(
+                jobs.update()
+                .where(
+                    jobs.c.id == claim.id,
+                    jobs.c.fence == claim.fence,
+                    jobs.c.state == "running",
+                )
+                .values(
+                    state="due",
+                    attempts=claim.attempts - 1,
+                    due_at=after(pause),
+                    lease_until=None,
+                    last_error=f"{DEFERRED}{reason}"[:500],
+                )
+            )
+
+        await self._database.write(put_back)
+
     async def state(self, tenant_id: str, kind: str, key: str) -> tuple[str, str | None] | None:
         """Return a job's state ("due", "running", "done") and its last error; None if unknown."""
         statement = sa.select(jobs.c.state, jobs.c.last_error).where(
@@ -357,13 +392,14 @@ def _done(connection: Connection, job_id: int, values: Mapping[str, Any]) -> Non
 
 
 def _pending(connection: Connection) -> dict[str, dict[str, Any]]:
-    failed = jobs.c.last_error.is_not(None)
+    failed = sa.not_(jobs.c.last_error.startswith(DEFERRED))  # null, so not true, without an error
+    why = sa.func.max(sa.case((failed, jobs.c.last_error)))
     rows = connection.execute(
         sa.select(
             jobs.c.kind,
             sa.func.count(),
             sa.func.sum(sa.case((failed, 1), else_=0)),
-            sa.func.max(jobs.c.last_error),
+            sa.func.coalesce(why, sa.func.max(jobs.c.last_error)),
         )
         .where(_is_undone)
         .group_by(jobs.c.kind)

@@ -10,17 +10,22 @@ from fastapi import FastAPI
 
 from app import __version__
 from app.api import (
+    blocks,
     chat,
     documents,
     entities,
     evictions,
     facts,
     imports,
+    items,
     jobs,
     memories,
+    openai,
     ops,
+    session_exports,
     sessions,
     uploads,
+    usage,
     webhooks,
 )
 from app.api.middleware import Envelope
@@ -59,17 +64,22 @@ def create_app(
     install_error_handlers(app)
     for room in (
         chat,
+        openai,
+        session_exports,
         sessions,
         evictions,
         facts,
         entities,
+        blocks,
         memories,
+        items,
         imports,
         documents,
         uploads,
         jobs,
         webhooks,
         ops,
+        usage,
     ):
         app.include_router(room.router)
     app.add_middleware(

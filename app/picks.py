@@ -5,6 +5,7 @@ Adapters are imported only where they are picked, so that the server opens at on
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -14,6 +15,10 @@ from app.db import Database
 from app.errors import Misconfigured
 from app.index.base import Index
 from app.llm.base import ChatModel, Compares, Embedder
+from app.llm.tokens import Count, estimate_tokens
+from app.llm.tools import AgentModel
+from app.memory.episodes import put_close
+from app.sessions.limit import Limit
 from app.settings import Settings
 from app.usage import Prices
 from ingest.errors import BadKinds
@@ -23,6 +28,7 @@ log = logging.getLogger(__name__)
 
 GROQ_CHAT_MODEL = "openai/gpt-oss-120b"
 GROQ_SUMMARY_MODEL = "openai/gpt-oss-20b"
+DEAREST = 1_000_000  # US dollars for a million tokens: what is beyond is a mistake
 PRICES: Prices = {GROQ_CHAT_MODEL: (0.15, 0.60), GROQ_SUMMARY_MODEL: (0.075, 0.30)}
 
 
@@ -112,8 +118,50 @@ def pick_kinds(settings: Settings) -> Kinds:
 
 
 def pick_prices(settings: Settings) -> Prices:
-    """Return US dollars for a million tokens in and out, by model."""
-    return PRICES
+    """Return US dollars for a million tokens in and out, by model.
+
+    Raises `Misconfigured` for MODEL_PRICES of another form.
+    """
+    if not settings.model_prices.strip():
+        return PRICES
+    try:
+        given = json.loads(settings.model_prices)
+    except ValueError as error:
+        raise _wrong_prices(f"it is not JSON ({error})") from error
+    if not isinstance(given, dict):
+        raise _wrong_prices(f"it is {json.dumps(given)[:80]}")
+    return {**PRICES, **{model: _price(model, pair) for model, pair in given.items()}}
+
+
+def _price(model: str, pair: object) -> tuple[float, float]:
+    if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_price, pair)):
+        raise _wrong_prices(f"of {model!r} it says {json.dumps(pair)[:80]}")
+    return float(pair[0]), float(pair[1])
+
+
+def _is_price(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value < DEAREST  # a nan is in no range
+
+
+def _wrong_prices(what: str) -> Misconfigured:
+    return Misconfigured(
+        "MODEL_PRICES must be a JSON object of models with two numbers each, US dollars for a "
+        f'million tokens in and out, as in {{"openai/gpt-oss-120b": [0.15, 0.60]}}; {what}'
+    )
+
+
+def pick_counter(settings: Settings, model: ChatModel) -> Count:
+    """Return what counts tokens: exactly, where the model's tokenizer is on this machine.
+
+    Raises `Misconfigured` for a TOKENIZER_FILE that can't be read.
+    """
+    from app.llm.counting import cached_counter, file_counter
+
+    if settings.tokenizer_file is not None:
+        return file_counter(settings.tokenizer_file)
+    return cached_counter(model.name) or estimate_tokens
 
 
 def pick_embedder(settings: Settings) -> Embedder:
@@ -139,6 +187,23 @@ def pick_models(settings: Settings, embedder: Embedder) -> tuple[ChatModel, Chat
         _model(settings, chat, embedder, "CHAT_MODEL"),
         _model(settings, summary, embedder, "SUMMARY_MODEL"),
     )
+
+
+def pick_session_limit(settings: Settings) -> Limit | None:
+    most = settings.max_sessions_per_user
+    return None if most is None else Limit(most, lambda c, s, now: put_close(c, s, now=now))
+
+
+def pick_agent(chat_model: ChatModel) -> AgentModel:
+    """Return the chat model as one that calls tools."""
+    if isinstance(chat_model, AgentModel):
+        return chat_model
+    from app.llm.agent import LangChainAgent
+    from app.llm.chat import LangChainChat
+
+    if not isinstance(chat_model, LangChainChat):
+        raise Misconfigured(f"the chat model {chat_model.name} can't call tools")
+    return LangChainAgent(chat_model)
 
 
 def _model(settings: Settings, spec: str, embedder: Embedder, setting: str) -> ChatModel:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from app.background import Background
+from app.chat.aside import Asides
 from app.chat.history import Histories
+from app.chat.place import Places
 from app.chat.turn import Turns
 from app.db import Database
 from app.gates import Gates
@@ -30,12 +32,14 @@ from app.memory.fact_push import FactPusher
 from app.memory.facts import Facts
 from app.memory.graph import Graph
 from app.memory.importing import Imports
+from app.memory.items import Items
 from app.memory.lexicon_refill import Refill
 from app.memory.monitor import Monitor
 from app.memory.profile import Profile
 from app.memory.recall import Recall
 from app.memory.retention import Retention
 from app.memory.use import Use
+from app.metrics import Metrics
 from app.sessions.base import SessionStore
 from app.settings import Settings
 from app.stamp import Stamp
@@ -51,6 +55,8 @@ class Limits:
 
     message_chars: int
     heartbeat_seconds: float
+    served_model_name: str
+    public_base_url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,8 @@ class Runtime:
     blocks: Blocks
     histories: Histories
     ledger: Ledger
+    metrics: Metrics
+    items: Items
     imports: Imports
     documents: Documents
     document_search: DocumentSearch
@@ -86,6 +94,8 @@ class Runtime:
     inbox: Inbox
     records: Records
     turns: Turns
+    places: Places
+    asides: Asides
     jobs: Jobs
     worker: Worker
     loader: Worker

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from app.errors import AppError
-from app.jobs import Claim, Handler, Jobs, LostClaim, Postpone
+from app.jobs import Claim, Defer, Handler, Jobs, LostClaim, Postpone
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +88,8 @@ class Worker:
             return None
         if isinstance(error, LostClaim):
             log.info("job %s %s was taken over or cancelled", claim.kind, claim.id)
+        elif isinstance(error, Defer):
+            await self._queue.defer(claim, error.reason, seconds=error.seconds)
         elif isinstance(error, Postpone):
             await self._queue.fail(claim, error.reason)
         elif isinstance(error, AppError):

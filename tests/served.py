@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -96,6 +97,33 @@ async def listening(**chosen: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Run
         finally:
             server.should_exit = True
             await running
+
+
+@contextmanager
+def in_thread(**chosen: Any) -> Iterator[str]:
+    """Serve an app from a thread, for clients that wait for their answers; yields its URL."""
+    loop = asyncio.new_event_loop()
+    opened: Future[str] = Future()
+    done = asyncio.Event()
+
+    async def serve() -> None:
+        try:
+            async with listening(**chosen) as (client, _):
+                opened.set_result(str(client.base_url))
+                await done.wait()
+        except BaseException as error:
+            if not opened.done():
+                opened.set_exception(error)
+            raise
+
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(loop.run_until_complete, serve())
+        try:
+            yield opened.result()
+        finally:
+            loop.call_soon_threadsafe(done.set)
+            running.result()
+            loop.close()
 
 
 def free_port() -> int:

@@ -37,7 +37,7 @@ NEVER_IMPORTED = {
     "tzdata",
 }  # fmt: skip
 HEAVY = {
-    "alembic", "groq", "langchain", "langchain_core", "langchain_groq", "langsmith",
+    "alembic", "groq", "langchain", "langchain_core", "langchain_groq", "langgraph", "langsmith",
     "onnxruntime", "openai", "pandas", "pinecone", "tokenizers",
 }  # fmt: skip
 

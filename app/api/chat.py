@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Storable, Text, Zone
 from app.api.responses import documented, error_body, event, event_stream
-from app.chat.ask import Ask
+from app.chat.ask import Ask, HistoryWish, Mode, Strategy
 from app.chat.running import Answer, Failed, Running, Step
 from app.errors import TooLarge
 from app.index.filters import validate
@@ -22,6 +22,28 @@ from app.sessions.base import MemoryMode
 router = APIRouter(tags=["chat"])
 
 _FIRST_MESSAGES = uuid.UUID("3a2f3c52-2f3a-4f0e-9a3b-6f5a2f0c7d11")
+
+
+class HistoryBody(Body):
+    """How much of the conversation the model sees; what is not said is as the settings say.
+
+    `window` and `tokens` narrow whatever the strategy shows.
+    """
+
+    strategy: Annotated[
+        Strategy | None,
+        Field(
+            description="buffer: all recent messages; window: the last exchanges; token: the last "
+            "messages within `tokens`; summary: the summary and what it does not cover yet; "
+            "summary_buffer: all recent messages, and the summary of what is older."
+        ),
+    ] = None
+    window: Annotated[
+        int | None, Field(ge=1, le=500, description="The last exchanges, at most so many.")
+    ] = None
+    tokens: Annotated[
+        int | None, Field(ge=1, le=1_000_000, description="The last messages, in so many tokens.")
+    ] = None
 
 
 class ChatRequest(Body):
@@ -40,6 +62,9 @@ class ChatRequest(Body):
         MemoryMode,
         Field(description="on: recall and remember; read: only recall; off: neither."),
     ] = "on"
+    mode: Annotated[
+        Mode, Field(description="chat: one search, one answer; agent: the model calls tools.")
+    ] = "chat"
     filters: Annotated[
         dict[str, Any] | None,
         Storable,
@@ -55,6 +80,9 @@ class ChatRequest(Body):
             description='The user\'s, an IANA name: when their "yesterday" was.',
             examples=["America/Chicago"],
         ),
+    ] = None
+    history: Annotated[
+        HistoryBody | None, Field(examples=[{"strategy": "window", "window": 3}])
     ] = None
 
 
@@ -84,10 +112,10 @@ class ChatResponse(BaseModel):
     responses={
         200: {
             "description": "The reply; with `stream: true`, the events `token`, `sources`, "
-            "`done` and `error`.",
+            "`done` and `error`, and `step` for each tool that an agent called.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
-        **documented(400, 403, 404, 409, 413, 422, 502, 504, 507),
+        **documented(400, 403, 404, 409, 413, 422, 429, 502, 504, 507),
     },
 )
 async def chat(
@@ -114,6 +142,8 @@ async def chat(
         filters=filters,
         top_k=body.top_k,
         timezone=body.timezone,
+        mode=body.mode,
+        history=HistoryWish() if body.history is None else HistoryWish(**dict(body.history)),
     )
     running = await runtime.turns.start(ask)
     if body.stream:

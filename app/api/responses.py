@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -17,10 +18,13 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from app.errors import AppError, InvalidRequest
+from app.errors import AppError, InvalidRequest, TooLarge, Unauthenticated
 from app.telemetry import request_id
 
 _CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+_OPENAI = "/v1/"
+# Where OpenAI's clients call with a base URL that lacks its /v1, or an endpoint that we don't have.
+_OPENAI_PATHS = re.compile(r"/(?:completions|models|embeddings|responses)/?$")
 
 
 class ErrorDetail(BaseModel):
@@ -67,22 +71,48 @@ def install_error_handlers(app: FastAPI) -> None:
     """Make every foreseen failure of every route come out in the one shape."""
 
     @app.exception_handler(AppError)
-    async def _ours(_: Request, error: AppError) -> Response:
-        return render(error)
+    async def _ours(request: Request, error: AppError) -> Response:
+        return _rendered(request, error)
 
     @app.exception_handler(RequestValidationError)
-    async def _invalid(_: Request, error: RequestValidationError) -> Response:
-        return render(_as_app_error(error))
+    async def _invalid(request: Request, error: RequestValidationError) -> Response:
+        return _rendered(request, _as_app_error(error))
 
     @app.exception_handler(HTTPException)
-    async def _http(_: Request, error: HTTPException) -> Response:
-        failure = AppError(str(error.detail))
+    async def _http(request: Request, error: HTTPException) -> Response:
+        told = str(error.detail)
+        if error.status_code == 404 and _OPENAI_PATHS.search(request.url.path):
+            told = (
+                f"there is no {request.method} {request.url.path}: the base URL for OpenAI's "
+                "clients ends in /v1, and there are /v1/chat/completions and /v1/models"
+            )
+        failure = AppError(told)
         failure.status = error.status_code
         failure.code = _CODES.get(error.status_code, "http_error")
         failure.type = "invalid_request_error" if error.status_code < 500 else "server_error"
         response = render(failure)
         response.headers.update(error.headers or {})
         return response
+
+
+def in_openai_terms(error: AppError) -> AppError:
+    """Return an error with the status and the code by which OpenAI's clients know it."""
+    told = AppError(
+        error.message, param=error.param, retry_after=error.retry_after, details=error.details
+    )
+    told.status, told.code, told.type = error.status, error.code, error.type
+    if isinstance(error, InvalidRequest):
+        told.status = 400
+    elif isinstance(error, Unauthenticated):
+        told.code = "invalid_api_key"
+    elif isinstance(error, TooLarge):
+        told.status, told.code, told.param = 400, "context_length_exceeded", "messages"
+    return told
+
+
+def _rendered(request: Request, error: AppError) -> Response:
+    is_theirs = request.url.path.startswith(_OPENAI)
+    return render(in_openai_terms(error) if is_theirs else error)
 
 
 def _as_app_error(error: RequestValidationError) -> InvalidRequest:

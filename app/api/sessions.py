@@ -1,50 +1,39 @@
-"""Conversations: list, read, close, delete; a reply's receipt. Touches: sessions, memory."""
+"""Conversations: list, read, name, close, reopen, delete; a reply's receipt.
+
+Touches: sessions, memory.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
+from app.api.contexts import Context, context_of
 from app.api.cursors import decoded, encoded
 from app.api.deps import CallerDep, Id, RuntimeDep, UserQuery
 from app.api.responses import documented
+from app.api.session_models import (
+    MessageOut,
+    SessionChange,
+    SessionOut,
+    StateOut,
+    message_out,
+    session_out,
+)
 from app.errors import NotFound
 from app.jobs import CALLER_SECONDS
-from app.sessions.base import Message, Session
+from app.sessions.base import Described
 
 router = APIRouter(tags=["sessions"])
 
 MAX_SEQ = 2**31 - 1  # what the column holds on every database
 
 
-class SessionOut(BaseModel):
-    session_id: str
-    user_id: str
-    state: Literal["open", "closed"]
-    message_count: int
-    created_at: datetime
-    last_message_at: datetime
-    closed_at: datetime | None
-
-
 class SessionList(BaseModel):
     sessions: list[SessionOut]
     next_cursor: str | None
-
-
-class MessageOut(BaseModel):
-    message_id: str
-    seq: int
-    role: Literal["user", "assistant"]
-    speaker: str | None
-    content: str
-    status: Literal["pending", "complete", "interrupted", "failed"]
-    client_message_id: str | None
-    created_at: datetime
-    error: dict[str, Any] | None
 
 
 class SessionDetail(SessionOut):
@@ -55,6 +44,7 @@ class SessionDetail(SessionOut):
     removed_up_to_seq: int
     messages: list[MessageOut]
     next_after_seq: int | None
+    context: Context
 
 
 class Closed(BaseModel):
@@ -82,17 +72,22 @@ async def list_sessions(
     caller: CallerDep,
     runtime: RuntimeDep,
     user_id: UserQuery = None,
+    state: Annotated[StateOut | None, Query(description="Without one, both.")] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str | None, Query(description="`next_cursor` of the last page")] = None,
 ) -> SessionList:
     """List sessions, the latest first."""
     found = await runtime.sessions.list_sessions(
-        caller.tenant_id, caller.may_see(user_id), limit=limit, after=decoded(cursor, of="sessions")
+        caller.tenant_id,
+        caller.may_see(user_id),
+        state=state,
+        limit=limit,
+        after=decoded(cursor, of="sessions"),
     )
     more = None
     if len(found) == limit:
         more = encoded(found[-1].last_message_at, found[-1].session_id)
-    return SessionList(sessions=[_session_out(s) for s in found], next_cursor=more)
+    return SessionList(sessions=[session_out(s) for s in found], next_cursor=more)
 
 
 @router.post("/sessions/{session_id:path}/close", responses=documented(403, 404, 422, 502, 504))
@@ -121,6 +116,40 @@ async def close_session(
     )
 
 
+@router.post("/sessions/{session_id:path}/reopen", responses=documented(403, 404, 422))
+async def reopen_session(
+    session_id: Id, caller: CallerDep, runtime: RuntimeDep, user_id: UserQuery = None
+) -> SessionOut:
+    """Open a closed session again, with its summary and its messages, as a message to it does.
+
+    It counts as used now, so it is closed again only after it has been quiet for as long as any.
+    """
+    opened = await runtime.sessions.reopen(
+        caller.tenant_id, session_id, caller.may_see(user_id), now=runtime.clock()
+    )
+    return session_out(opened)
+
+
+@router.patch("/sessions/{session_id:path}", responses=documented(400, 403, 404, 413, 422, 507))
+async def describe_session(
+    session_id: Id,
+    body: SessionChange,
+    caller: CallerDep,
+    runtime: RuntimeDep,
+    user_id: UserQuery = None,
+) -> SessionOut:
+    """Give a session a title and metadata of your own."""
+    said: Described = {}
+    if "title" in body.model_fields_set:
+        said["title"] = body.title
+    if "metadata" in body.model_fields_set:
+        said["metadata"] = body.metadata or None
+    changed = await runtime.sessions.describe(
+        caller.tenant_id, session_id, caller.may_see(user_id), said
+    )
+    return session_out(changed)
+
+
 @router.get("/sessions/{session_id:path}", responses=documented(403, 404, 422))
 async def get_session(
     session_id: Id,
@@ -136,12 +165,13 @@ async def get_session(
     page = await runtime.sessions.messages_after(tenant, session_id, after_seq, limit=limit)
     episode = await runtime.episodes.get(tenant, session_id)
     return SessionDetail(
-        **_session_out(session).model_dump(),
+        **session_out(session).model_dump(),
         summary=None if episode is None else episode.text,
         summary_covers_seq=session.covered_seq,
         removed_up_to_seq=await runtime.retention.removed_up_to(session),
-        messages=[_message_out(message) for message in page],
+        messages=[message_out(message) for message in page],
         next_after_seq=page[-1].seq if len(page) == limit else None,
+        context=await context_of(await runtime.histories.now(session)),
     )
 
 
@@ -149,7 +179,7 @@ async def get_session(
 async def delete_session(
     session_id: Id, caller: CallerDep, runtime: RuntimeDep, user_id: UserQuery = None
 ) -> DeletedSession:
-    """Remove a session: its messages, its episode, its vector."""
+    """Remove a session: its title and metadata, its messages, its episode, its vectors."""
     tenant = caller.tenant_id
     await runtime.sessions.get(tenant, session_id, caller.may_see(user_id))
     key, messages = await runtime.sessions.delete(tenant, session_id, now=runtime.clock())
@@ -174,30 +204,4 @@ async def get_receipt(
         session_id=message.session_id,
         status=message.status,
         receipt=None if message.receipt is None else dict(message.receipt),
-    )
-
-
-def _session_out(session: Session) -> SessionOut:
-    return SessionOut(
-        session_id=session.session_id,
-        user_id=session.user_id,
-        state=session.state,
-        message_count=session.last_seq,
-        created_at=session.created_at,
-        last_message_at=session.last_message_at,
-        closed_at=session.closed_at,
-    )
-
-
-def _message_out(message: Message) -> MessageOut:
-    return MessageOut(
-        message_id=message.id,
-        seq=message.seq,
-        role=message.role,
-        speaker=message.speaker,
-        content=message.content,
-        status=message.status,
-        client_message_id=message.client_message_id,
-        created_at=message.created_at,
-        error=None if message.error is None else dict(message.error),
     )

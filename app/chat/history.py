@@ -1,17 +1,36 @@
-"""What was said before in this session, as a strategy shows it. Touches: sessions, `episodes`."""
+"""What was said before in this session, as a strategy shows it. Touches: sessions, `episodes`.
+
+`buffer` shows all messages that are read, `window` the last exchanges, `token` the last messages
+that hold so many tokens, `summary` the session's summary, and `summary_buffer` all that are read
+with the summary of what is older. The summary is the one that checkpoints write: no strategy calls
+a model. It lags behind by some messages, which `summary` shows in full: else nobody would tell the
+model of them. What was said off the record is in no summary, so it leaves with its checkpoint.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.chat.ask import Ask, Strategy
+from app.chat.ask import Ask, HistoryWish, Strategy
+from app.chat.units import (
+    Unit,
+    is_pinned,
+    last_exchanges,
+    last_messages,
+    last_tokens,
+    last_units,
+    tokens_of,
+    unit_of,
+    units_of,
+)
 from app.llm.base import Say
-from app.memory.episodes import Episodes
+from app.llm.tokens import estimate_tokens
+from app.memory.episodes import Episode, Episodes
 from app.sessions.base import Session, SessionStore, Turn
 
-Unit = tuple[Say, ...]
-"""Messages that stay together: one, or an assistant's tool calls with their results."""
+__all__ = ["Histories", "History", "HistorySettings", "Unit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +52,9 @@ class HistorySettings:
 class History:
     """`units`, oldest first, and the session's own summary where the strategy shows it.
 
-    left_out: messages of the session that neither stand in `units`. outgrown: the limits that the
-    session is beyond ("messages", "tokens").
+    left_out: messages that stand before the units, or had no place. outgrown: the limits that the
+    session is beyond ("messages", "tokens"). seqs: the number of each unit's stored message; empty
+    for a conversation that the client told.
     """
 
     strategy: Strategy
@@ -42,6 +62,32 @@ class History:
     summary: str
     left_out: int = 0
     outgrown: tuple[str, ...] = ()
+    seqs: Sequence[int] = ()
+
+    def tokens(self) -> int:
+        """Return about how many tokens it costs."""
+        return estimate_tokens(self.summary) + sum(map(tokens_of, self.units))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How much is shown; None: as much as is read."""
+
+    strategy: Strategy
+    window: int | None
+    tokens: int | None
+
+    @property
+    def is_summarised(self) -> bool:
+        return self.strategy in ("summary", "summary_buffer")
+
+    async def start(self, units: Sequence[Unit]) -> int:
+        """Return where the units begin that are shown."""
+        start = 0 if self.window is None else last_exchanges(units, self.window)
+        if self.tokens is None:
+            return start
+        # in a thread, for a client may tell a megabyte
+        return max(start, await asyncio.to_thread(last_tokens, units, self.tokens))
 
 
 class Histories:
@@ -56,17 +102,93 @@ class Histories:
 
     async def before(self, turn: Turn, ask: Ask) -> History:
         """Return the history before a turn; costs the same for a session of any length."""
-        session = turn.session
-        messages = await self._sessions.history(turn, limit=self._settings.max_messages)
-        units = [(Say(m.role, m.content),) for m in messages]
-        strategy = ask.history.strategy or self._settings.strategy
-        first = messages[0].seq if messages else turn.question.seq
-        if first == 1:
-            return History(strategy, units, "")
-        episode = await self._episodes.get(session.tenant_id, session.session_id)
-        is_ours = episode is not None and episode.user_id == session.user_id
-        return History(strategy, units, episode.text if episode is not None and is_ours else "")
+        cut, before_seq = self._cut(ask.history), turn.question.seq
+        if ask.told is None:
+            return await self._stored(turn.session, before_seq, cut)
+        return await self._told(turn.session, before_seq, cut, ask.told)
 
     async def now(self, session: Session) -> History:
         """Return what a next question of the session would see, by the default strategy."""
-        raise NotImplementedError
+        return await self._stored(session, session.last_seq + 1, self._cut(HistoryWish()))
+
+    async def with_summary(self, session: Session, history: History) -> History:
+        """Return a history with the session's summary, for a prompt that can't hold it whole."""
+        if history.summary or history.strategy not in ("summary", "summary_buffer"):
+            return history
+        return replace(history, summary=_text(await self._episode(session)))
+
+    def _cut(self, wish: HistoryWish) -> _Cut:
+        strategy = wish.strategy or self._settings.strategy
+        window = self._settings.window if strategy == "window" else None
+        tokens = self._settings.tokens if strategy == "token" else None
+        return _Cut(strategy, wish.window or window, wish.tokens or tokens)
+
+    async def _stored(self, session: Session, before_seq: int, cut: _Cut) -> History:
+        episode, covered = None, 0
+        if cut.strategy == "summary":
+            episode = await self._episode(session)
+            covered = _covered(session, episode)
+        most = min(self._settings.max_messages, before_seq - 1 - covered)
+        if cut.window is not None:
+            most = min(most, 2 * cut.window)
+        read = await self._sessions.history(session, before_seq=before_seq, limit=most)
+        messages = [message for message in read if message.seq > covered]
+        units = [unit_of(message) for message in messages]
+        start = await cut.start(units)
+        seqs = [message.seq for message in messages[start:]]
+        first = seqs[0] if seqs else before_seq
+        if first > 1 and cut.is_summarised and episode is None:
+            episode = await self._episode(session)
+        return History(
+            cut.strategy,
+            units[start:],
+            _text(episode),
+            left_out=first - 1,
+            outgrown=self._limits_passed(session),
+            seqs=seqs,
+        )
+
+    async def _told(
+        self, session: Session, before_seq: int, cut: _Cut, told: Sequence[Say]
+    ) -> History:
+        """Return what is shown of a conversation that the client tells.
+
+        The summary is of what we stored, and where that is less than what is told, it can't stand
+        for the messages that are left out by `summary`: they stay.
+        """
+        units, dropped = units_of(told)
+        start = max(last_messages(units, self._settings.max_messages), await cut.start(units))
+        episode, stored = None, before_seq - 1
+        if cut.strategy == "summary" and sum(not is_pinned(unit) for unit in units) <= stored:
+            episode = await self._episode(session)
+            start = max(start, last_units(units, stored - _covered(session, episode)))
+        left = [unit for unit in units[:start] if not is_pinned(unit)]
+        if left and cut.is_summarised and episode is None:
+            episode = await self._episode(session)
+        return History(
+            cut.strategy,
+            [*filter(is_pinned, units[:start]), *units[start:]],
+            _text(episode) if left else "",
+            left_out=sum(map(len, left)) + dropped,
+            outgrown=self._limits_passed(session),
+        )
+
+    def _limits_passed(self, session: Session) -> tuple[str, ...]:
+        sizes = {
+            "messages": session.last_seq > self._settings.limit_messages,
+            "tokens": session.tokens > self._settings.limit_tokens,
+        }
+        return tuple(limit for limit, is_passed in sizes.items() if is_passed)
+
+    async def _episode(self, session: Session) -> Episode | None:
+        episode = await self._episodes.get(session.tenant_id, session.session_id)
+        return episode if episode is not None and episode.user_id == session.user_id else None
+
+
+def _covered(session: Session, episode: Episode | None) -> int:
+    """Return the last message that the summary stands for; a late answer takes it back."""
+    return 0 if episode is None else min(session.covered_seq, episode.covered_seq)
+
+
+def _text(episode: Episode | None) -> str:
+    return "" if episode is None else episode.text

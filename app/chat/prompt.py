@@ -1,70 +1,53 @@
 """The prompt: instructions, profile, history, memories, documents, question, within a budget.
 
-Touches nothing. Retrieved text stands in delimited blocks of the last user message and never
-reaches the system role.
+Touches nothing. Nothing that is sent exceeds the model's window: it is counted as it is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
+from app.chat.budget import MESSAGE_TOKENS, Budget, Item, cut, share_out
 from app.chat.instructions import CHAT
 from app.chat.lines import fact_line, memory_text
-from app.errors import PromptTooLarge
+from app.chat.rendering import (
+    Last,
+    core_memory,
+    document_block,
+    memory_block,
+    profile_block,
+    spoken,
+    system_text,
+)
+from app.chat.window import JOIN_TOKENS, tokens_left, tokens_of
 from app.knowledge.search import Passage
 from app.llm.base import Say
-from app.llm.blocks import block, container
-from app.llm.tokens import estimate_tokens
+from app.llm.blocks import block
 from app.memory.base import Fact
 from app.memory.blocks import Block
 from app.memory.recall import Memory
-from app.text.sentences import cut_to_sentences
 
-BLOCK_OVERHEAD_TOKENS = 24
 PROFILE_SHARE = 0.25  # of what a long question leaves: it must not push out all the rest
-SHARES = {"documents": 0.5, "history": 0.3, "memories": 0.2}
-SMALLEST_CUT_TOKENS = 40  # less of an item than this is not worth its place
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """`context_tokens` is the model's window, `reply_tokens` what the reply may take of it.
-
-    profile_tokens: the most that the lines of the profile take.
-    """
-
-    context_tokens: int
-    reply_tokens: int
-    profile_tokens: int
-    documents: float = 50
-    history: float = 30
-    memories: float = 20
+SUMMARY_SHARE = 0.1  # of the window
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`tokens` and `dropped` are by part: estimates of what is in, and items that are out.
+    """`tokens` and `dropped` are by part: what is in, in tokens, and the items that are out.
 
     The memories are as they stand in it: with the facts that are in, and hold.
     """
 
     says: tuple[Say, ...]
+    blocks: tuple[Block, ...]
     profile: tuple[Fact, ...]
     memories: tuple[Memory, ...]
     passages: tuple[Passage, ...]
     tokens: dict[str, int]
     dropped: dict[str, int]
-
-
-def check_size(question: str, budget: Budget) -> None:
-    """Raise `PromptTooLarge` for a question that fits no prompt."""
-    room = budget.context_tokens - budget.reply_tokens - estimate_tokens(CHAT)
-    if estimate_tokens(question) + BLOCK_OVERHEAD_TOKENS > room:
-        raise PromptTooLarge(
-            f"the message is longer than the model can take ({room} tokens)", param="message"
-        )
 
 
 def build_prompt(
@@ -81,107 +64,173 @@ def build_prompt(
     blocks: Sequence[Block] = (),
     instructions: Sequence[str] = (),
     template: str = CHAT,
+    keeps_calls: bool = False,
 ) -> Prompt:
     """Fit the parts into the budget, each by relevance (history by recency).
 
     now: in the user's time zone, as are the dates of facts and memories.
     asked: the stand-alone question, where it is not the user's words. history: units, oldest first;
-    what is in a unit stays together. instructions: the client's own, which always stay.
-    The profile has a cap of its own. Each other part has its share; what it leaves free goes to
-    the others. The first item of a part is cut at a sentence rather than dropped. Raises
-    `PromptTooLarge` for a question that fits nowhere.
+    what is in a unit stays together, and system messages in it always stay. instructions: the
+    client's own, which always stay. keeps_calls: tool calls are shown, as only agents may.
+    The question and the instructions are always whole; core memory comes next, then the summary
+    and the profile, which have caps, and then what is shared out. Raises `PromptTooLarge` for a
+    question that fits nowhere.
     """
-    check_size(question, budget)
+    pinned = [say.content for unit in history for say in unit if say.role == "system"]
+    fixed = [*instructions, *(text for text in pinned if text not in instructions)]
     told = template.format(now=now.strftime("%A %Y-%m-%d %H:%M %Z"))
-    fixed = estimate_tokens(told) + estimate_tokens(question) + 2 * BLOCK_OVERHEAD_TOKENS
-    summary = cut_to_sentences(summary, lambda t: estimate_tokens(t) <= budget.context_tokens // 10)
-    fixed += estimate_tokens(summary)
-    room = budget.context_tokens - budget.reply_tokens - fixed
-    lines = profile_lines(profile, min(budget.profile_tokens, int(room * PROFILE_SHARE)), now)
-    profile_tokens = _cost("\n".join(lines)) if lines else 0
-    room -= profile_tokens
-
-    remembered = _current(memories, now)
-    wanted: dict[str, list[str]] = {
-        "documents": [passage.text for passage in passages],
-        "history": [say.content for unit in reversed(history) for say in reversed(unit)],
-        "memories": [_shown(memory, now) for memory in remembered],
-    }
-    kept = share_out(wanted, room)
-    tokens = {part: sum(map(estimate_tokens, texts)) for part, texts in kept.items()}
-    backwards = [say for unit in reversed(history) for say in reversed(unit)]
-    recent = list(zip(backwards, kept["history"], strict=False))[::-1]
-    used_memories = list(zip(remembered, kept["memories"], strict=False))
-    used_passages = list(zip(passages, kept["documents"], strict=False))
-    says = [Say("system", told)]
-    says += [Say(say.role, text) for say, text in recent]
-    last = _last(question, lines, summary, used_memories, used_passages, now)
-    return Prompt(
-        says=(*says, Say("user", last)),
-        profile=tuple(profile[: len(lines)]),
-        memories=tuple(_as_kept(memory, text, now) for memory, text in used_memories),
-        passages=tuple(passage for passage, _ in used_passages),
-        tokens={**tokens, "profile": profile_tokens, "fixed": fixed},
-        dropped={
-            **{part: len(texts) - len(kept[part]) for part, texts in wanted.items()},
-            "profile": len(profile) - len(lines),
-        },
+    said = [spoken(unit, keeps_calls=keeps_calls) for unit in history if unit[0].role != "system"]
+    parts = _Parts(
+        question=question,
+        asked=asked or "",
+        system=system_text(told, fixed),
+        now=now,
+        profile=profile,
+        units=[unit for unit in said if unit],
+        summary=summary,
+        memories=_current(memories, now),
+        passages=passages,
+        blocks=blocks,
+        budget=budget,
     )
+    left = tokens_left(question, budget, fixed, template)
+    while True:
+        prompt = parts.fitted(left)
+        over = sum(tokens_of(say, budget) for say in prompt.says) - budget.prompt_tokens
+        if over <= 0 or left <= 0:
+            return prompt
+        left -= over + JOIN_TOKENS  # joined, the parts are counted differently
 
 
-def profile_lines(profile: Sequence[Fact], most_tokens: int, now: datetime) -> list[str]:
-    """Return the lines of the leading facts that fit together."""
-    lines: list[str] = []
-    for fact in profile:
-        line = fact_line(fact, now.tzinfo or UTC)
-        most_tokens -= estimate_tokens(line)
-        if most_tokens < 0:
-            break
-        lines.append(line)
-    return lines
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """All that wants a place beside the question; `fitted` gives it one."""
 
+    question: str
+    asked: str
+    system: str
+    now: datetime
+    profile: Sequence[Fact]
+    units: Sequence[tuple[Say, ...]]
+    summary: str
+    memories: Sequence[Memory]
+    passages: Sequence[Passage]
+    blocks: Sequence[Block]
+    budget: Budget
 
-def share_out(wanted: dict[str, list[str]], room: int) -> dict[str, list[str]]:
-    """Return the leading items of each part that fit `room` tokens together, by `SHARES`.
+    def fitted(self, left: int) -> Prompt:
+        """Return the prompt that takes `left` tokens beside the question and the instructions."""
+        room = left
+        blocks = self._blocks(room)
+        tokens = {"blocks": sum(self._cost(core_memory(*one)) for one in blocks)}
+        room -= tokens["blocks"]
+        is_asked_in = bool(self.asked) and self._cost(self.asked) + JOIN_TOKENS <= room
+        asked = self.asked if is_asked_in else ""
+        fixed = self._cost(self.system) + self._cost(self.question)
+        meant = self._cost(block("question_meant", asked)) if asked else 0
+        room -= meant
+        summary = self._summary(room)
+        tokens["summary"] = self._cost(_summary_block(summary)) if summary else 0
+        room -= tokens["summary"]
+        lines = self._profile_lines(room)
+        tokens["profile"] = self._cost(profile_block(lines)) if lines else 0
+        room -= tokens["profile"]
 
-    The first item that does not fit is cut at a sentence where enough of it would be left.
-    """
-    spent = 0
-    kept: dict[str, list[str]] = {part: [] for part in wanted}
-    for part, texts in wanted.items():
-        share = int(room * SHARES[part])
-        for text in texts:
-            cost = _cost(text)
-            if cost > share:
+        wanted = self._wanted()
+        kept = share_out(wanted, room, self.budget.shares)
+        for part, items in wanted.items():
+            pairs = zip(items, kept[part], strict=False)
+            tokens[part] = sum(item.cost(text) for item, text in pairs)
+        memories = list(zip(self.memories, kept["memories"], strict=False))
+        passages = list(zip(self.passages, kept["documents"], strict=False))
+        last = Last(self.question, asked, blocks, lines, summary, memories, passages)
+        says = (
+            Say("system", self.system),
+            *self._recent(kept["history"]),
+            Say("user", last.rendered(self.now)),
+        )
+        return Prompt(
+            says=says,
+            blocks=tuple(one for one in self.blocks if one.label in dict(blocks)),
+            profile=tuple(self.profile[: len(lines)]),
+            memories=tuple(_as_kept(memory, text, self.now) for memory, text in memories),
+            passages=tuple(passage for passage, _ in passages),
+            tokens={**tokens, "fixed": fixed + meant},
+            dropped={
+                **{part: len(items) - len(kept[part]) for part, items in wanted.items()},
+                "profile": len(self.profile) - len(lines),
+            },
+        )
+
+    def _cost(self, text: str) -> int:
+        return self.budget.count(text) + JOIN_TOKENS
+
+    def _blocks(self, room: int) -> list[tuple[str, str]]:
+        kept: list[tuple[str, str]] = []
+        for one in self.blocks:
+            text = self._capped(one.value, room, partial(core_memory, one.label))
+            if text:
+                kept.append((one.label, text))
+                room -= self._cost(core_memory(one.label, text))
+        return kept
+
+    def _summary(self, room: int) -> str:
+        most = min(room // 2, int(self.budget.context_tokens * SUMMARY_SHARE))
+        return self._capped(self.summary, most, _summary_block)
+
+    def _capped(self, text: str, most_tokens: int, shown: Callable[[str], str]) -> str:
+        return cut(text, most_tokens, lambda piece: self._cost(shown(piece)))
+
+    def _profile_lines(self, room: int) -> list[str]:
+        """Return the lines of the leading facts that fit together."""
+        left = min(self.budget.profile_tokens, int(room * PROFILE_SHARE))
+        lines: list[str] = []
+        for fact in self.profile:
+            line = fact_line(fact, self.now.tzinfo or UTC)
+            left -= self.budget.count(line) + 1
+            if left < 0:
                 break
-            kept[part].append(text)
-            share -= cost
-            spent += cost
-    for part, texts in wanted.items():  # what the shares left free
-        for text in texts[len(kept[part]) :]:
-            piece = _fitted(text, room - spent)
-            if piece:
-                kept[part].append(piece)
-                spent += _cost(piece)
-            if piece != text:
-                break
-    return kept
+            lines.append(line)
+        return lines
+
+    def _wanted(self) -> dict[str, list[Item]]:
+        zone = self.now.tzinfo or UTC
+        return {
+            "documents": [
+                Item(one.text, self._priced(partial(document_block, n, one)))
+                for n, one in enumerate(self.passages, start=1)
+            ],
+            "history": [self._of(unit) for unit in reversed(self.units)],
+            "memories": [
+                Item(
+                    memory_text(one.text, one.facts, zone),
+                    self._priced(partial(memory_block, n, one, now=self.now)),
+                )
+                for n, one in enumerate(self.memories, start=1)
+            ],
+        }
+
+    def _priced(self, shown: Callable[[str], str]) -> Callable[[str], int]:
+        return lambda text: self._cost(shown(text))
+
+    def _of(self, unit: tuple[Say, ...]) -> Item:
+        if len(unit) == 1 and not unit[0].calls:
+            return Item(unit[0].content, lambda text: self.budget.count(text) + MESSAGE_TOKENS)
+        whole = sum(tokens_of(say, self.budget) for say in unit)
+        return Item("", lambda _: whole, is_whole=True)
+
+    def _recent(self, kept: Sequence[str]) -> list[Say]:
+        """Return the messages of the kept units, oldest first; only a single one may be cut."""
+        pairs = list(zip(reversed(self.units), kept, strict=False))[::-1]
+        return [
+            replace(say, content=text) if len(unit) == 1 and not say.calls else say
+            for unit, text in pairs
+            for say in unit
+        ]
 
 
-def _fitted(text: str, left: int) -> str:
-    """Return the text, or as many of its sentences as `left` tokens hold, or nothing."""
-
-    def fits(piece: str) -> bool:
-        return _cost(piece) <= left
-
-    if fits(text):
-        return text
-    piece = cut_to_sentences(text, fits) if left >= SMALLEST_CUT_TOKENS else ""
-    return piece if fits(piece) else ""
-
-
-def _cost(text: str) -> int:
-    return estimate_tokens(text) + BLOCK_OVERHEAD_TOKENS
+def _summary_block(text: str) -> str:
+    return block("conversation_summary", text)
 
 
 def _current(memories: Sequence[Memory], now: datetime) -> list[Memory]:
@@ -193,45 +242,8 @@ def _current(memories: Sequence[Memory], now: datetime) -> list[Memory]:
     return [memory for memory in held if memory.facts or memory.memory_type != "fact"]
 
 
-def _shown(memory: Memory, now: datetime) -> str:
-    return memory_text(memory.text, memory.facts, now.tzinfo or UTC)
-
-
 def _as_kept(memory: Memory, text: str, now: datetime) -> Memory:
     """Return a memory with the facts that are left in a text that may have been cut."""
     lines = text.splitlines()
     facts = tuple(fact for fact in memory.facts if fact_line(fact, now.tzinfo or UTC) in lines)
     return replace(memory, facts=facts)
-
-
-def _last(
-    question: str,
-    profile: Sequence[str],
-    summary: str,
-    memories: Sequence[tuple[Memory, str]],
-    passages: Sequence[tuple[Passage, str]],
-    now: datetime,
-) -> str:
-    parts: list[str] = []
-    if profile:
-        parts.append(block("profile", "\n".join(profile)))
-    if summary:
-        parts.append(block("conversation_summary", summary))
-    if memories:
-        blocks = [
-            block("memory", text, id=f"m{n}", date=_date(memory.created_at, now))
-            for n, (memory, text) in enumerate(memories, start=1)
-        ]
-        parts.append(container("memories", blocks))
-    if passages:
-        blocks = [
-            block("document", text, id=str(n), source=str(passage.metadata.get("source", "")))
-            for n, (passage, text) in enumerate(passages, start=1)
-        ]
-        parts.append(container("documents", blocks))
-    parts.append(block("question", question))
-    return "\n".join(parts)
-
-
-def _date(at: datetime, now: datetime) -> str:
-    return at.astimezone(now.tzinfo).date().isoformat()

@@ -1,7 +1,8 @@
 """The explanation that is stored with a reply, and what a repeat reads out of it. Touches nothing.
 
 It names memories, facts and documents by id and holds none of their text: what is forgotten
-later must be gone from here too.
+later must be gone from here too. The question as it was understood may hold words of the
+conversation and of the profile, as the reply beside it may: both go with their session.
 """
 
 from __future__ import annotations
@@ -47,9 +48,11 @@ def write_receipt(
             "question": understood.question,
             "is_rewritten": understood.is_rewritten,
             "why": understood.why,
+            "sign": understood.sign,
             "trouble": understood.trouble,
             "since": None if understood.since is None else understood.since.isoformat(),
             "until": None if understood.until is None else understood.until.isoformat(),
+            "range_dropped": retrieved.range_dropped,
         },
         "memory": {
             "mode": ask.memory,
@@ -70,6 +73,7 @@ def write_receipt(
             "dropped": prompt.dropped["memories"],
         },
         "profile": [{"fact_id": fact.fact_id} for fact in prompt.profile],
+        "blocks": [{"label": block.label, "version": block.version} for block in prompt.blocks],
         "documents": {
             "filters": ask.filters,
             "threshold": None if found is None else found.threshold,
@@ -94,7 +98,15 @@ def write_receipt(
             "left_out": history.left_out,
             "outgrown": list(history.outgrown),
         },
-        "steps": [{"id": step.id, "name": step.name, "is_error": step.is_error} for step in steps],
+        "steps": [
+            {
+                "id": step.id,
+                "name": step.name,
+                "is_error": step.is_error,
+                "is_refused": step.is_refused,
+            }
+            for step in steps
+        ],
         "tokens": {
             "input": finish.usage.input_tokens,
             "output": finish.usage.output_tokens,
@@ -102,11 +114,18 @@ def write_receipt(
             "estimated_by_part": prompt.tokens,
         },
         "calls": list(calls),
+        "cost": _cost(calls),
         "model": finish.model,
         "embedding_model": embedding_model,
         "finish_reason": finish.reason,
         "milliseconds": dict(milliseconds),
     }
+
+
+def _cost(calls: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return US dollars for all calls together; None if the price of one is not known."""
+    prices = [call["usd"] for call in calls]
+    return None if None in prices else round(sum(prices), 9)
 
 
 def used_memories(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:

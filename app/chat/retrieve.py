@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from app.chat.ask import Ask
 from app.chat.understand import Understood
@@ -18,7 +18,7 @@ from app.llm.base import Embedder
 from app.memory.base import Fact
 from app.memory.blocks import Block, Blocks
 from app.memory.profile import Profile
-from app.memory.recall import Recall, Recalled, Span
+from app.memory.recall import EVER, Recall, Recalled, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """None where the route, or the turn's wish to do without memory, left a namespace out."""
+    """None where the route, or the turn's wish to do without memory, left a namespace out.
+
+    range_dropped: nothing fitted in the time that was asked for, so all of memory was searched.
+    """
 
     recalled: Recalled | None = None
     found: Found | None = None
+    range_dropped: bool = False
 
 
 class Retriever:
@@ -71,8 +75,10 @@ class Retriever:
             return Retrieved()
         question = (await self._embedder.embed([understood.question], kind="query"))[0]
 
-        async def memories() -> Recalled | None:
-            return await self._memories(ask, understood, question) if wants_memory else None
+        async def memories() -> tuple[Recalled | None, bool]:
+            return (
+                await self._memories(ask, understood, question) if wants_memory else (None, False)
+            )
 
         async def documents() -> Found | None:
             if not wants_documents:
@@ -85,14 +91,39 @@ class Retriever:
                 top_k=ask.top_k,
             )
 
-        return Retrieved(*await asyncio.gather(memories(), documents()))
+        (recalled, range_dropped), found = await asyncio.gather(memories(), documents())
+        return Retrieved(recalled, found, range_dropped)
 
-    async def _memories(self, ask: Ask, understood: Understood, question: Values) -> Recalled:
-        return await self._recall.search(
-            ask.tenant_id,
-            ask.user_id,
-            question,
-            words=understood.question,
-            span=Span(since=understood.since, until=understood.until),
-            leave_out_session=ask.session_id,
-        )
+    async def _memories(
+        self, ask: Ask, understood: Understood, question: Values
+    ) -> tuple[Recalled, bool]:
+        """Search in the time that was asked for, then in all; with whether the time was dropped."""
+
+        async def within(span: Span) -> Recalled:
+            return await self._recall.search(
+                ask.tenant_id,
+                ask.user_id,
+                question,
+                words=understood.question,
+                span=span,
+                leave_out_session=ask.session_id,
+            )
+
+        span = _span(understood)
+        found = await within(span)
+        if span == EVER or found.memories:
+            return found, False
+        if understood.of_anything:
+            latest = await self._recall.latest(
+                ask.tenant_id, ask.user_id, span=span, leave_out_session=ask.session_id
+            )
+            if latest:
+                return replace(found, memories=tuple(latest)), False
+        return await within(EVER), True
+
+
+def _span(understood: Understood) -> Span:
+    """Return the range as recall counts it, whose end belongs to it."""
+    until = understood.until
+    last = None if until is None else until - timedelta(microseconds=1)
+    return Span(since=understood.since, until=last)

@@ -27,13 +27,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A tool that an agent called. `result`: what the model was told; `is_error`: it failed."""
+    """A tool that an agent called. `result`: what the model was told; `is_error`: it failed.
+
+    is_refused: it was not called, for the user had not asked for it.
+    """
 
     id: str
     name: str
     arguments: Mapping[str, Any]
     result: str
     is_error: bool = False
+    is_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

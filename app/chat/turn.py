@@ -13,28 +13,33 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from app.background import Background
 from app.chat import instructions
 from app.chat.agent import Agent
-from app.chat.ask import Ask
+from app.chat.ask import Ask, Mode
+from app.chat.budget import Budget
 from app.chat.history import Histories
-from app.chat.prompt import Budget, Prompt, build_prompt, check_size
+from app.chat.prompt import Prompt, build_prompt
 from app.chat.receipt import write_receipt
 from app.chat.repeat import Repeats
 from app.chat.retrieve import Retrieved, Retriever
 from app.chat.running import Answer, Running, Step
 from app.chat.turnstile import Turnstile
 from app.chat.understand import Understanding, Understood
-from app.errors import AppError, Conflict, SessionBusy
+from app.chat.window import check_size
+from app.errors import AppError, BudgetSpent, Conflict, SessionBusy
 from app.knowledge.search import DocumentSearch, Passage
 from app.llm.base import ChatModel, Finish, Token
+from app.llm.tokens import estimate_tokens
 from app.memory.episodes import Episodes
 from app.memory.recall import Memory, Recall
 from app.memory.use import Use
+from app.metrics import Metrics
 from app.sessions.base import NewTurn, SessionStore, Status, Turn
 from app.text.zones import zone_or_utc
 from app.usage import Bill, Ledger
@@ -50,6 +55,8 @@ class _Draft:
 
     turn: Turn
     bill: Bill
+    mode: Mode
+    route: str = "none"
     text: str = ""
     steps: list[Step] = field(default_factory=list)
     memories: Sequence[Memory] = ()
@@ -88,6 +95,7 @@ class Turns:
         agent: Agent,
         use: Use,
         ledger: Ledger,
+        metrics: Metrics,
         model: ChatModel,
         embedding_model: str,
         background: Background,
@@ -107,10 +115,12 @@ class Turns:
         self._agent = agent
         self._use = use
         self._ledger = ledger
+        self._metrics = metrics
         self._model = model
         self._embedding_model = embedding_model
         self._background = background
         self._budget = budget
+        self._agent_budget = replace(budget, context_tokens=agent.prompt_tokens)
         self._timezone = timezone
         self._wait_seconds = wait_seconds
         self._renew_seconds = renew_seconds
@@ -125,12 +135,24 @@ class Turns:
         `SessionBusy`, `BudgetSpent`, `StorageUnavailable`, `UpstreamError` of the embedder or the
         index.
         """
-        check_size(ask.text, self._budget)
-        await self._ledger.check(ask.tenant_id, self._clock())
+        await asyncio.to_thread(
+            check_size, ask.text, self._budget, ask.instructions, instructions.of(ask.mode)
+        )
+        await self._check_budget(ask)
         running = Running(ask.session_id)
         self._background.spawn(f"turn of session {ask.session_id}", self._run(ask, running))
         await running.prepared()
         return running
+
+    async def _check_budget(self, ask: Ask) -> None:
+        """Raise `BudgetSpent`, but for a repeat of what was answered: that costs nothing."""
+        try:
+            await self._ledger.check(ask.tenant_id, self._clock())
+        except BudgetSpent:
+            named = ask.client_message_id
+            here = ask.tenant_id, ask.session_id
+            if named is None or not await self._sessions.is_answered(*here, named):
+                raise
 
     async def _run(self, ask: Ask, running: Running) -> None:
         try:
@@ -174,7 +196,7 @@ class Turns:
 
     async def _answer(self, ask: Ask, turn: Turn, running: Running) -> None:
         bill = Bill(ask.tenant_id, ask.user_id)
-        draft = _Draft(turn, bill, marks={"start": time.monotonic()})
+        draft = _Draft(turn, bill, ask.mode, marks={"start": time.monotonic()})
         async with self._lease(turn):
             try:
                 async with self._turnstile.my_turn(turn):
@@ -200,29 +222,41 @@ class Turns:
         history, known = await asyncio.gather(
             self._histories.before(draft.turn, ask), self._retriever.known(ask, now)
         )
+        for limit in history.outgrown:
+            self._metrics.outgrown(limit)
         is_agent = ask.mode == "agent"  # it looks for what it needs by itself
         understood, retrieved = Understood(ask.text, "hybrid", "agent"), Retrieved()
         if not is_agent:
             said = [say for unit in history.units for say in unit]
-            understood = await self._understanding.of(ask, said, known.profile, local, draft.bill)
+            understood = await self._understanding.of(
+                ask, said, known.profile, local, draft.bill, summary=history.summary
+            )
+        draft.route = understood.route
         draft.marks["understood"] = time.monotonic()
         if not is_agent:
             retrieved = await self._retriever.search(ask, understood)
         draft.marks["retrieved"] = time.monotonic()
-        prompt = build_prompt(
+        build = partial(
+            build_prompt,
             ask.text,
             asked=understood.question if understood.is_rewritten else None,
             now=local,
-            template=instructions.AGENT if is_agent else instructions.CHAT,
+            template=instructions.of(ask.mode),
             instructions=ask.instructions,
             profile=known.profile,
             blocks=known.blocks,
             history=history.units,
-            summary=history.summary,
             memories=() if retrieved.recalled is None else retrieved.recalled.memories,
             passages=() if retrieved.found is None else retrieved.found.passages,
-            budget=self._budget,
+            budget=self._agent_budget if is_agent else self._budget,
+            keeps_calls=is_agent,
         )
+        # In a thread: counting takes several passes, of some milliseconds each.
+        prompt = await asyncio.to_thread(build, summary=history.summary)
+        if prompt.dropped["history"] and not history.summary:
+            history = await self._histories.with_summary(draft.turn.session, history)
+            if history.summary:
+                prompt = await asyncio.to_thread(build, summary=history.summary)
         draft.memories, draft.passages = prompt.memories, prompt.passages
         running.pass_the_bar()
         finish = await self._speak(ask, prompt, local, draft, running)
@@ -272,12 +306,19 @@ class Turns:
             return await self._act(ask, prompt, now, draft, running)
         finish: Finish | None = None
         most = min(self._budget.reply_tokens, ask.reply_tokens or self._budget.reply_tokens)
-        async for piece in self._model.stream(prompt.says, max_tokens=most):
-            if isinstance(piece, Finish):
-                finish = piece
-            else:
-                draft.text += piece.text
-                running.emit(piece)
+        try:
+            async for piece in self._model.stream(prompt.says, max_tokens=most):
+                if isinstance(piece, Finish):
+                    finish = piece
+                else:
+                    draft.text += piece.text
+                    running.emit(piece)
+        except BaseException as error:  # what it said until then has to be paid, too
+            asked, said = sum(prompt.tokens.values()), estimate_tokens(draft.text)
+            draft.bill.add_broken(
+                "chat", self._model.name, error, input_tokens=asked, output_tokens=said
+            )
+            raise
         if finish is None:
             raise AssertionError("a model's stream ends with a Finish")
         usage = finish.usage
@@ -311,16 +352,19 @@ class Turns:
     ) -> None:
         """Store the reply, and ask for a checkpoint if one is due."""
         told = None if error is None else {"code": error.code, "message": error.message}
-        session = await self._sessions.end_turn(
-            draft.turn,
-            status=status,
-            content=draft.text,
-            receipt=receipt,
-            error=told,
-            steps=[asdict(step) for step in draft.steps] or None,
-            now=self._clock(),
-        )
-        await self._ledger.record(draft.bill, self._clock())
+        try:
+            session = await self._sessions.end_turn(
+                draft.turn,
+                status=status,
+                content=draft.text,
+                receipt=receipt,
+                error=told,
+                steps=[asdict(step) for step in draft.steps] or None,
+                now=self._clock(),
+            )
+        finally:
+            await self._ledger.record(draft.bill, self._clock())
+        self._metrics.turn(mode=draft.mode, route=draft.route, status=status)
         if session is None:
             if status == "complete":
                 raise Conflict("the session was deleted, or its turn was taken over meanwhile")

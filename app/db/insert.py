@@ -5,6 +5,8 @@ A database's own dialect costs a tenth of a second to import, so only the one in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -33,8 +35,29 @@ def insert_all_new(
     return [tuple(row) for row in returned]
 
 
+def add_up(
+    connection: Connection, table: sa.Table, rows: list[dict[str, Any]], *, key: Sequence[str]
+) -> None:
+    """Insert rows of numbers, or add their numbers to the rows that have the same `key` columns.
+
+    No two of the rows have the same key.
+    """
+    connection.execute(_adding_up(connection.dialect.name, table, tuple(key)), rows)
+
+
+@lru_cache(maxsize=16)
+def _adding_up(dialect: str, table: sa.Table, key: tuple[str, ...]) -> Any:
+    new = _insert_into(dialect, table)
+    sums = {c.name: c + new.excluded[c.name] for c in table.c if c.name not in key}
+    return new.on_conflict_do_update(index_elements=list(key), set_=sums)
+
+
 def _insert(connection: Connection, table: sa.Table) -> Any:
-    if connection.dialect.name == "sqlite":
+    return _insert_into(connection.dialect.name, table)
+
+
+def _insert_into(dialect: str, table: sa.Table) -> Any:
+    if dialect == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
 
         return insert(table)

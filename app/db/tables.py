@@ -115,6 +115,14 @@ sa.Index(
     sqlite_where=sessions.c.last_seq > sessions.c.covered_seq,
     postgresql_where=sessions.c.last_seq > sessions.c.covered_seq,
 )
+sa.Index(
+    "sessions_open",  # counted where a user may have so many of them
+    sessions.c.tenant_id,
+    sessions.c.user_id,
+    sessions.c.last_message_at,
+    sqlite_where=sessions.c.state == "open",
+    postgresql_where=sessions.c.state == "open",
+)
 
 messages = sa.Table(
     "messages",
@@ -138,7 +146,14 @@ messages = sa.Table(
     sa.Column("steps", _json()),  # an agent's reply: its tool calls with their results
     sa.UniqueConstraint("tenant_id", "session_id", "seq"),
     sa.UniqueConstraint("tenant_id", "session_id", "client_message_id"),
-    sa.Index("messages_pending", "status", "lease_until"),
+)
+sa.Index(
+    "messages_pending",  # few at any time, however long a session is
+    messages.c.tenant_id,
+    messages.c.session_id,
+    messages.c.seq,
+    sqlite_where=messages.c.status == "pending",
+    postgresql_where=messages.c.status == "pending",
 )
 
 episodes = sa.Table(
@@ -498,7 +513,7 @@ index_rows = sa.Table(
     sa.Column("metadata", sa.Text, nullable=False),  # JSON
     sa.UniqueConstraint("namespace", "id"),
     sa.Index("index_rows_news", "namespace", "seq"),
-    sa.Index("index_rows_user", "namespace", "user_id"),
+    sa.Index("index_rows_user", "namespace", "user_id", "session_id"),
     sa.Index("index_rows_session", "namespace", "session_id"),
     sa.Index("index_rows_document", "namespace", "document_id"),
     sqlite_autoincrement=True,

@@ -22,7 +22,7 @@ from app.db import Connection, Database
 from app.errors import Misconfigured
 from app.index import index_table as table
 from app.index.base import Filter, Match, Metadata, Values, Vector
-from app.index.filters import Test, matcher, required
+from app.index.filters import Test, matcher, refused, required
 from app.index.matrix import Doubles, Floats, Matrix, Seqs, View, cosines, take_best
 from app.index.rows import check_id, check_namespace, check_query, check_vector
 
@@ -106,7 +106,9 @@ class EmbeddedIndex:
         exact = values.astype(np.float64)
         direction: Doubles = exact / np.linalg.norm(exact)
         test = None if filter is None else matcher(filter)
-        narrow = None if filter is None else table.narrow(required(filter))
+        narrow = None
+        if filter is not None:
+            narrow = table.narrow(required(filter), refused(filter, "session_id"))
         if narrow is not None:
             few = SLICE_BESIDE_MATRIX if self._is_loaded(namespace) else SLICE_WITHOUT_MATRIX
             found = await self._db.read(table.slice_up_to(namespace, narrow, few, self.dimension))

@@ -68,6 +68,15 @@ def required(filter: Filter) -> dict[str, frozenset[Scalar]]:
     return bound
 
 
+def refused(filter: Filter, field: str) -> frozenset[Scalar]:
+    """Return values of a field that no matching row has: those of `$ne` at the top or in `$and`."""
+    return frozenset(
+        condition["$ne"]
+        for name, condition in _conjuncts(filter)
+        if name == field and isinstance(condition, Mapping) and "$ne" in condition
+    )
+
+
 def _conjuncts(filter: Filter) -> Iterator[tuple[str, Any]]:
     for key, condition in filter.items():
         if key == "$and":

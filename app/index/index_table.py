@@ -33,6 +33,12 @@ _with_vector = index_rows.join(index_vectors, _vectors.seq == _rows.seq)
 _here = _rows.namespace == sa.bindparam("in_namespace")
 _these_ids = _rows.id.in_(sa.bindparam("ids", expanding=True))
 _is_key = {field: _rows[field].in_(sa.bindparam("keys", expanding=True)) for field in FIELDS}
+_is_of_another = _rows.session_id.is_distinct_from(sa.bindparam("left_out", type_=sa.Text))
+_is_meant = {
+    (field, is_less): sa.and_(_here, is_key, *([_is_of_another] if is_less else []))
+    for field, is_key in _is_key.items()
+    for is_less in (False, True)
+}
 _page = (
     sa.select(_rows.seq)
     .where(_here, _rows.seq > sa.bindparam("after"))
@@ -41,21 +47,21 @@ _page = (
 )
 
 _count_of = {
-    field: sa.select(sa.func.count()).select_from(
+    kind: sa.select(sa.func.count()).select_from(
         sa.select(sa.literal_column("1"))
-        .where(_here, is_key)
+        .where(is_meant)
         .limit(sa.bindparam("most", type_=sa.Integer))
         .subquery()
     )
-    for field, is_key in _is_key.items()
+    for kind, is_meant in _is_meant.items()
 }
 _slice_of = {
-    field: sa.select(_rows.seq, _rows.id, _rows.metadata, _vectors.embedding)
+    kind: sa.select(_rows.seq, _rows.id, _rows.metadata, _vectors.embedding)
     .select_from(_with_vector)
-    .where(_here, is_key)
-    for field, is_key in _is_key.items()
+    .where(is_meant)
+    for kind, is_meant in _is_meant.items()
 }
-_seqs_of = {field: sa.select(_rows.seq).where(_here, is_key) for field, is_key in _is_key.items()}
+_seqs_of = {kind: sa.select(_rows.seq).where(is_meant) for kind, is_meant in _is_meant.items()}
 _news = _page.add_columns(_vectors.embedding).select_from(_with_vector)
 _fresh = (
     sa.select(_rows.seq, _rows.id, _rows.metadata, _vectors.embedding)
@@ -101,24 +107,40 @@ class LookUp:
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """A condition that an SQL index answers: `field` holds one of `keys`. Wider than the filter."""
+    """A condition that an SQL index answers: `field` holds one of `keys`. Wider than the filter.
+
+    left_out: a session whose rows are not meant; it may have most of those of its user.
+    """
 
     field: str
     keys: tuple[str, ...]
+    left_out: str | None = None
+
+    @property
+    def kind(self) -> tuple[str, bool]:
+        return self.field, self.left_out is not None
 
     def parts(self, namespace: str) -> Iterator[dict[str, object]]:
         """Yield the parameters of statements that find no row twice."""
+        less = {} if self.left_out is None else {"left_out": self.left_out}
         for keys in _slices(self.keys):
-            yield {"in_namespace": namespace, "keys": keys}
+            yield {"in_namespace": namespace, "keys": keys, **less}
 
 
-def narrow(bound: dict[str, frozenset[Scalar]]) -> Narrow | None:
-    """Return the tightest indexed condition in what a filter requires, if it has one."""
+def narrow(
+    bound: dict[str, frozenset[Scalar]], refused: frozenset[Scalar] = frozenset()
+) -> Narrow | None:
+    """Return the tightest indexed condition in what a filter requires, if it has one.
+
+    refused: sessions that no row may be of.
+    """
     fields = [field for field in FIELDS if field in bound]
     if not fields:
         return None
     field = min(fields, key=lambda name: len(bound[name]))
-    return Narrow(field, tuple({OTHER, *(_key(value) for value in bound[field])}))
+    left_out = next((value for value in refused if _is_its_key(value)), None)
+    keys = tuple({OTHER, *(_key(value) for value in bound[field])})
+    return Narrow(field, keys, None if left_out is None else str(left_out))
 
 
 def slice_up_to(
@@ -130,14 +152,14 @@ def slice_up_to(
         parts = list(condition.parts(namespace))
         total = 0
         for part in parts:
-            counted = connection.execute(_count_of[condition.field], {**part, "most": limit + 1})
+            counted = connection.execute(_count_of[condition.kind], {**part, "most": limit + 1})
             total += counted.scalar_one()
             if total > limit:
                 return None
         found = [
             row
             for part in parts
-            for row in connection.execute(_slice_of[condition.field], part).all()
+            for row in connection.execute(_slice_of[condition.kind], part).all()
         ]
         rows = [Row(seq, id, metadata) for seq, id, metadata, _ in found]
         return rows, _floats([blob for _, _, _, blob in found], dimension)
@@ -152,7 +174,7 @@ def seqs_of(namespace: str, condition: Narrow) -> Callable[[Connection], tuple[S
         newest = connection.execute(_newest, {"in_namespace": namespace}).scalar() or 0
         found: list[int] = []
         for part in condition.parts(namespace):
-            found += connection.execute(_seqs_of[condition.field], part).scalars()
+            found += connection.execute(_seqs_of[condition.kind], part).scalars()
         return np.sort(np.array(found, np.int64)), newest
 
     return read
@@ -317,6 +339,16 @@ def _key(value: Scalar) -> str:
     if not isinstance(value, str):
         return OTHER
     return value[:MAX_KEY_CHARS].replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _is_its_key(value: Scalar) -> bool:
+    """Say whether a field column holds the value for rows that have it, and for no others."""
+    return (
+        isinstance(value, str)
+        and value != OTHER
+        and len(value) < MAX_KEY_CHARS
+        and not {"\0", "\N{REPLACEMENT CHARACTER}"} & set(value)
+    )
 
 
 def _blobs(vectors: Sequence[Vector]) -> dict[str, bytes]:

@@ -32,6 +32,7 @@ _OF_REFS = sa.and_(
     _item.scope == sa.bindparam("of"), _item.ref.in_(sa.bindparam("refs", expanding=True))
 )
 _HELD = sa.select(_item.id, _item.ref, _item.part, _item.terms).where(_OF_REFS)
+_HELD_PARTS = _HELD.where(_item.part.in_(sa.bindparam("parts", expanding=True)))
 _SOME_HELD = _HELD.limit(AT_ONCE)
 _NEW_POSTING = lexical_postings.insert()
 _DROP_POSTING = lexical_postings.delete().where(
@@ -46,6 +47,7 @@ _LOOKUP = (
     .where(
         _posting.scope == sa.bindparam("of"),
         _posting.term.in_(sa.bindparam("words", expanding=True)),
+        _item.ref != sa.bindparam("left_out"),
     )
 )
 _ITEMS = sa.select(_item.id, _item.ref, _item.part, _item.length).where(
@@ -60,6 +62,7 @@ _NEW_ITEMS = lexical_items.insert().returning(_item.id, _item.ref, _item.part)
 _SIZE = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_item.length), 0)).where(
     _item.scope == sa.bindparam("of")
 )
+_SIZE_OF_REF = _SIZE.where(_item.ref == sa.bindparam("ref"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,8 @@ def put(connection: Connection, scope: int, entries: Sequence[Entry | Counted]) 
     held = [
         row
         for refs in _parts({entry.ref for entry in entries})
-        for row in connection.execute(_HELD, {"of": scope, "refs": refs})
+        for parts in _parts({entry.part for entry in entries})
+        for row in connection.execute(_HELD_PARTS, {"of": scope, "refs": refs, "parts": parts})
         if (row.ref, row.part) in latest
     ]
     _drop(connection, held, scope)
@@ -161,8 +165,13 @@ def clear(connection: Connection, scope: int) -> None:
     connection.execute(lexical_items.delete().where(_item.scope == scope))
 
 
-def size(connection: Connection, scope: int) -> Size:
-    return Size(*connection.execute(_SIZE, {"of": scope}).one())
+def size(connection: Connection, scope: int, *, left_out: str = "") -> Size:
+    """Return how much a scope holds, without a ref that is left out."""
+    whole = Size(*connection.execute(_SIZE, {"of": scope}).one())
+    if not left_out:
+        return whole
+    own = Size(*connection.execute(_SIZE_OF_REF, {"of": scope, "ref": left_out}).one())
+    return Size(whole.items - own.items, whole.length - own.length)
 
 
 def frequencies(
@@ -248,12 +257,14 @@ def counts(
     ]
 
 
-def lookup(connection: Connection, scope: int, terms: Collection[str]) -> list[Hit]:
-    """Return where each term is."""
+def lookup(
+    connection: Connection, scope: int, terms: Collection[str], *, left_out: str = ""
+) -> list[Hit]:
+    """Return where each term is, but for a ref that is left out."""
     read: dict[str, dict[int, int]] = {}  # a part holds several of the terms
     found: list[Hit] = []
     for some in _parts(terms):
-        for row in connection.execute(_LOOKUP, {"of": scope, "words": some}):
+        for row in connection.execute(_LOOKUP, {"of": scope, "words": some, "left_out": left_out}):
             lengths = read.get(row.units)
             if lengths is None:
                 lengths = read[row.units] = _pairs(row.units)

@@ -10,16 +10,22 @@ import re
 from dataclasses import dataclass
 
 TAGS = (
+    "core_memory",
     "profile",
     "memories",
     "memory",
     "documents",
     "document",
     "question",
+    "question_meant",
     "transcript",
     "previous_summary",
     "known_facts",
     "conversation_summary",
+    "recent_messages",
+    "messages",
+    "message",
+    "tool_result",
 )
 _NAMED = rf"(?=\s*/?\s*(?:{'|'.join(TAGS)})\b)"
 _OURS = re.compile("<" + _NAMED, re.IGNORECASE)

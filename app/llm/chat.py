@@ -9,30 +9,49 @@ SDK would sleep until the deadline and leave nothing but a timeout.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from app.errors import AppError, Misconfigured, UpstreamInvalid
-from app.llm.base import Completion, Finish, Say, Token, Usage
+from app.llm.base import Completion, Finish, Say, Token, ToolCall, Usage
+from app.llm.messages import (
+    added,
+    estimated,
+    finish_reason,
+    langchain_messages,
+    read_calls,
+    usage_of,
+)
 from app.llm.reasoning import Answer, without_reasoning
-from app.llm.tokens import estimate_tokens
 from app.llm.upstream import Vendor
 from app.retry import retried
 from app.text.clean import Pieces, clean
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import BaseMessage
+    from langchain_core.messages import AIMessageChunk, BaseMessage
 
 T = TypeVar("T")
-
-_FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason")
-_FINISH_NAMES = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
 
 
 def _max_tokens(limit: int) -> dict[str, Any]:
     return {"max_tokens": limit}
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A whole answer: its text, or the tools that are to be called.
+
+    unreadable: ids of calls whose arguments are no JSON object.
+    """
+
+    text: str
+    reason: str
+    usage: Usage
+    calls: tuple[ToolCall, ...] = ()
+    unreadable: frozenset[str] = frozenset()
 
 
 class LangChainChat:
@@ -68,8 +87,27 @@ class LangChainChat:
         self, prompt: Sequence[Say], *, max_tokens: int
     ) -> AsyncGenerator[Token | Finish, None]:
         """Yield the reply as it comes, then exactly one `Finish`. See `ChatModel.stream`."""
-        model = await self._loaded()
-        messages = _messages(prompt)
+        async with aclosing(self.speak(prompt, max_tokens=max_tokens)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Token):
+                    yield piece
+                else:
+                    yield Finish(piece.reason, piece.usage, self.name)
+
+    async def speak(
+        self,
+        prompt: Sequence[Say],
+        *,
+        max_tokens: int,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> AsyncGenerator[Token | Spoken, None]:
+        """Yield an answer as it comes, then the whole of it, which may ask for tools.
+
+        tools: as OpenAI describes functions. Raises as `stream` does.
+        """
+        loaded = await self.loaded()
+        model = loaded.bind_tools([dict(tool) for tool in tools]) if tools else loaded
+        messages = langchain_messages(prompt)
         deadline = self._deadline()
 
         async def opened() -> tuple[AsyncGenerator[BaseMessage, None], BaseMessage | None]:
@@ -82,33 +120,38 @@ class LangChainChat:
         answer, pieces = Answer(), Pieces()
         chunks, chunk = await self._retried(opened, deadline)
         reason, usage = "", None
+        asked: list[AIMessageChunk] = []
         async with aclosing(chunks):
             while chunk is not None:
                 if text := answer.feed(pieces.feed(str(chunk.text))):
                     yield Token(text)
-                reason = _finish_reason(chunk) or reason
-                usage = _added(usage, _usage(chunk))
+                if getattr(chunk, "tool_call_chunks", None):
+                    asked.append(cast("AIMessageChunk", chunk))
+                reason = finish_reason(chunk) or reason
+                usage = added(usage, usage_of(chunk))
                 chunk = await self._guarded(anext(chunks, None), deadline)
         if rest := answer.feed(pieces.rest()) + answer.rest():
             yield Token(rest)
-        self._check(answer.text, reason)
-        yield Finish(reason, usage or _estimated(prompt, answer.text), self.name)
+        calls, unreadable = read_calls(asked)
+        self._check(answer.text, reason, is_call=bool(calls))
+        used = usage or estimated(prompt, answer.text, calls, tools)
+        yield Spoken(answer.text, reason, used, calls, unreadable)
 
     async def complete(self, prompt: Sequence[Say], *, max_tokens: int) -> Completion:
         """Return the whole reply. See `ChatModel.complete`."""
-        model = await self._loaded()
-        messages = _messages(prompt)
+        model = await self.loaded()
+        messages = langchain_messages(prompt)
         message = await self._retried(
             lambda: model.ainvoke(messages, **self._limit(max_tokens)), self._deadline()
         )
         text = without_reasoning(clean(str(message.text)))
-        reason = _finish_reason(message)
+        reason = finish_reason(message)
         self._check(text, reason)
-        return Completion(text, reason, _usage(message) or _estimated(prompt, text), self.name)
+        return Completion(text, reason, usage_of(message) or estimated(prompt, text), self.name)
 
     async def warm(self) -> None:
         """Import LangChain and build the model. No network. Raises `Misconfigured`."""
-        await self._loaded()
+        await self.loaded()
 
     async def close(self) -> None:
         """Close the HTTP client that `build` gave to the model, if it gave one."""
@@ -117,7 +160,7 @@ class LangChainChat:
         if client is not None:
             await client.aclose()
 
-    async def _loaded(self) -> BaseChatModel:
+    async def loaded(self) -> BaseChatModel:
         async with self._building:
             if self._model is None:
                 self._model = await asyncio.to_thread(self._build)
@@ -144,10 +187,10 @@ class LangChainChat:
         self.trouble = None
         return answer
 
-    def _check(self, text: str, reason: str) -> None:
+    def _check(self, text: str, reason: str, *, is_call: bool = False) -> None:
         if not reason:
             raise UpstreamInvalid("model", f"The answer of {self.name} was cut off.")
-        if not text.strip():
+        if not text.strip() and not is_call:
             raise UpstreamInvalid(
                 "model", f"{self.name} gave an empty answer (finish reason {reason!r})."
             )
@@ -229,39 +272,3 @@ def missing_package(setting: str, spec: str, error: ImportError) -> Misconfigure
     return Misconfigured(
         f"{setting}={spec!r} needs the package {package}: pip install {package}", param=setting
     )
-
-
-def _messages(prompt: Sequence[Say]) -> list[BaseMessage]:
-    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-
-    kinds: dict[str, type[BaseMessage]] = {
-        "system": SystemMessage,
-        "user": HumanMessage,
-        "assistant": AIMessage,
-    }
-    return [kinds[say.role](content=say.content) for say in prompt]
-
-
-def _finish_reason(message: BaseMessage) -> str:
-    for key in _FINISH_KEYS:
-        if reason := message.response_metadata.get(key):
-            name = str(reason).lower()
-            return _FINISH_NAMES.get(name, name)
-    return ""
-
-
-def _usage(message: BaseMessage) -> Usage | None:
-    found = getattr(message, "usage_metadata", None)
-    return Usage(found["input_tokens"], found["output_tokens"]) if found else None
-
-
-def _estimated(prompt: Sequence[Say], reply: str) -> Usage:
-    asked = sum(estimate_tokens(say.content) for say in prompt)
-    return Usage(asked, estimate_tokens(reply), counted=False)
-
-
-def _added(sum_: Usage | None, more: Usage | None) -> Usage | None:
-    # Some providers report the prompt with the first chunk and the answer with the last one.
-    if sum_ is None or more is None:
-        return sum_ or more
-    return Usage(sum_.input_tokens + more.input_tokens, sum_.output_tokens + more.output_tokens)

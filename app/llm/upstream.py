@@ -13,6 +13,7 @@ from app.errors import (
     AppError,
     PromptTooLarge,
     TooLarge,
+    ToolUseFailed,
     UpstreamBusy,
     UpstreamInvalid,
     UpstreamRefused,
@@ -40,6 +41,8 @@ class Vendor:
         if isinstance(error, AppError):
             return error
         status = status_of(error)
+        if _error_code(error) == "tool_use_failed":  # in mid-stream it may come without a status
+            return ToolUseFailed(self.part, f"{self.name} could not read its own call of a tool.")
         if status is not None and status >= 400:
             return self._by_status(status, error)
         names = [kind.__name__ for kind in type(error).__mro__]

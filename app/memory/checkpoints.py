@@ -22,7 +22,7 @@ from app.db import Connection, Database
 from app.db.tables import episodes, sessions
 from app.errors import NotFound
 from app.index.base import Index, namespace
-from app.jobs import Claim, Handler, Jobs, Postpone
+from app.jobs import Claim, Defer, Handler, Jobs, Postpone
 from app.lexical.store import count as count_terms
 from app.llm.base import Embedder
 from app.memory.believing import Believed, believe
@@ -36,6 +36,7 @@ from app.memory.vectors import Held, held, ids_of, vectors_of
 from app.sessions.base import Message, Session, SessionStore
 from app.sessions.rows import lock_session, of_session
 from app.text.zones import zone_or_utc
+from app.usage import Bill, Ledger
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class Checkpoints:
         index: Index,
         embedder: Embedder,
         reader: Reader,
+        ledger: Ledger,
         *,
         timezone: str,
         exchanges: bool,
@@ -75,6 +77,7 @@ class Checkpoints:
         self._index = index
         self._embedder = embedder
         self._reader = reader
+        self._ledger = ledger
         self._timezone = timezone
         self._exchanges = exchanges
         self._clock = clock
@@ -164,20 +167,31 @@ class Checkpoints:
     async def _learn(self, claim: Claim, session: Session, news: Sequence[Message]) -> bool:
         """Read and store; False if the session's memory has moved since it was read."""
         said = [message for message in news if message.memory == "on" and message.content]
-        learned = await self._read(session, said) if said else None
+        learned = await self._billed(session, said) if said else None
         now = self._clock()
         return await self._queue.commit(
             claim, lambda c: store(c, session, news, said, learned, self._timezone, now)
         )
 
-    async def _read(self, session: Session, said: Sequence[Message]) -> Learned:
+    async def _billed(self, session: Session, said: Sequence[Message]) -> Learned:
+        """Read at the user's cost, unless the tenant's tokens of the day run low."""
+        wait = await self._ledger.defers(session.tenant_id, self._clock())
+        if wait is not None:
+            raise Defer("the tenant's tokens of the day (DAILY_TOKEN_BUDGET) run low", wait)
+        bill = Bill(session.tenant_id, session.user_id)
+        try:
+            return await self._read(session, said, bill)
+        finally:
+            await self._ledger.record(bill, self._clock())
+
+    async def _read(self, session: Session, said: Sequence[Message], bill: Bill) -> Learned:
         """Have the model read what was said, given what is known, and believe what is supported."""
         tenant_id, session_id = session.tenant_id, session.session_id
         zone = zone_or_utc(session.timezone or self._timezone)
         episode = await self._episodes.get(tenant_id, session_id)
         previous = episode.text if episode is not None else ""
         known = await self._facts.known(tenant_id, session.user_id, limit=KNOWN_FACTS)
-        reading = await self._reader.read(previous, said, known, zone)
+        reading = await self._reader.read(previous, said, known, zone, bill)
         documents = await self._database.read(partial(documents_given, tenant_id, said))
         # In a thread: to hold some facts against a long conversation holds up other requests.
         believed = await asyncio.to_thread(believe, reading, said, documents, previous, zone)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from app.db import Connection
-from app.db.tables import facts
+from app.db.tables import fact_sightings, facts
+from app.errors import NotFound
 from app.memory.base import USER, Fact, FoundFact
 from app.memory.fact_groups import Draft, Group, Groups, group_of
 from app.memory.fact_sync import Job, publish
@@ -24,6 +25,7 @@ from app.memory.keys import fact_key, is_many, predicate_name, subject_name, val
 from app.memory.retiming import retime
 from app.memory.sameness import Alike, Known, known
 from app.memory.timeline import Point
+from app.sessions.rows import lock_session
 
 COMPARED = 200  # facts of a key or of a value that a found one may be the same as
 
@@ -58,6 +60,16 @@ _MAKE_MANY = (
 )
 _ONE = sa.select(facts).where(
     _fact.tenant_id == sa.bindparam("tenant"), _fact.fact_id == sa.bindparam("fact")
+)
+_SAID_HERE = sa.select(facts).where(
+    _fact.tenant_id == sa.bindparam("tenant"),
+    _fact.fact_id.in_(
+        sa.select(fact_sightings.c.fact_id).where(
+            fact_sightings.c.tenant_id == sa.bindparam("tenant"),
+            fact_sightings.c.session_id == sa.bindparam("session"),
+            fact_sightings.c.seq == sa.bindparam("seq"),
+        )
+    ),
 )
 _OF_SESSION = (
     sa.select(facts)
@@ -114,15 +126,42 @@ def take(
 
 
 def take_told(
-    connection: Connection, tenant_id: str, user_id: str, told: FoundFact, now: datetime
+    connection: Connection,
+    tenant_id: str,
+    user_id: str,
+    told: FoundFact,
+    now: datetime,
+    session_id: str | None = None,
 ) -> tuple[Fact, list[Job]]:
-    """Store a fact that belongs to no session; returns it, and the jobs of its vectors."""
+    """Store a fact that was told by itself, or in a session.
+
+    Returns it, and the jobs of its vectors. Raises `NotFound` for a session that is gone: what was
+    said there must not outlive it.
+    """
+    if session_id is not None:  # first, as whoever writes an episode does
+        session = lock_session(connection, tenant_id, session_id)
+        if session is None or session.user_id != user_id:
+            raise NotFound("the session was deleted meanwhile")
     changes = Changes()
-    became = _take(connection, tenant_id, user_id, None, [told], now, changes)
+    became = _take(connection, tenant_id, user_id, session_id, [told], now, changes)
     left = publish(connection, tenant_id, user_id, changes, now)
-    (fact_id,) = became.values()
-    row = connection.execute(_ONE, {"tenant": tenant_id, "fact": fact_id}).one()
-    return Fact(*row), left
+    if became:
+        row = connection.execute(_ONE, {"tenant": tenant_id, "fact": became[0]}).one()
+        return Fact(*row), left
+    # This message was known to say it: nothing was added.
+    which = {"tenant": tenant_id, "session": session_id, "seq": told.seq}
+    said = [Fact(*row) for row in connection.execute(_SAID_HERE, which)]
+    same = [fact for fact in said if fact.value_key == value_key(told.value, fact.predicate)]
+    return (same or said)[0], left
+
+
+def take_all_told(
+    connection: Connection, tenant_id: str, user_id: str, told: Sequence[FoundFact], now: datetime
+) -> tuple[list[str], list[Job]]:
+    """Store facts that were told by themselves; returns the id of each, and the vectors' jobs."""
+    changes = Changes()
+    became = _take(connection, tenant_id, user_id, None, told, now, changes)
+    return became, publish(connection, tenant_id, user_id, changes, now)
 
 
 def _take(
@@ -133,7 +172,8 @@ def _take(
     found: Sequence[FoundFact],
     now: datetime,
     changes: Changes,
-) -> Mapping[str, str]:
+) -> list[str]:
+    """Returns the ids of the facts that the found ones became, or are part of."""
     lock_user(connection, tenant_id, user_id)
     names = _own_names(connection, tenant_id, user_id, found)
     new = [_as_new(tenant_id, user_id, session_id, one, names, now) for one in found]
@@ -145,7 +185,8 @@ def _take(
         draft = Draft(fact, _point(fact, one, session_id or ""))
         groups.concern(group_of(fact), draft.point.at).drafts.append(draft)
     _join(connection, tenant_id, user_id, groups)
-    return retime(connection, tenant_id, user_id, groups, now, changes)
+    became = retime(connection, tenant_id, user_id, groups, now, changes)
+    return [became[fact.fact_id] for fact in new if fact.fact_id in became]
 
 
 def rows_of_session(connection: Connection, tenant_id: str, session_id: str) -> list[Fact]:

@@ -45,6 +45,19 @@ _HISTORY = (
     )
     .limit(MOST_HISTORY + 1)
 )
+_SAID_IN = (
+    sa.select(facts)
+    .where(
+        _fact.tenant_id == sa.bindparam("tenant"),
+        _fact.fact_id.in_(
+            sa.select(_said.fact_id).where(
+                _said.tenant_id == sa.bindparam("tenant"),
+                _said.session_id == sa.bindparam("session"),
+            )
+        ),
+    )
+    .order_by(_fact.learned_at, _fact.seq, _fact.fact_id)
+)
 _HISTORY_OF_VALUE = _HISTORY.where(_fact.value_key == sa.bindparam("value"))
 _SIGHTINGS = (
     sa.select(
@@ -157,6 +170,13 @@ class Facts:
         which = {"tenant": tenant_id, "user": user_id, "at": self._clock(), "most": limit}
         return await self._database.read(lambda c: [Fact(*row) for row in c.execute(_KNOWN, which)])
 
+    async def said_in(self, tenant_id: str, session_id: str) -> list[Fact]:
+        """Return what was said in a session, in the order in which it was learned."""
+        which = {"tenant": tenant_id, "session": session_id}
+        return await self._database.read(
+            lambda c: [Fact(*row) for row in c.execute(_SAID_IN, which)]
+        )
+
     async def get(self, tenant_id: str, user_id: str | None, fact_id: str) -> Fact:
         """Return a fact of a user, or of anybody (`user_id` None). Raises `NotFound`."""
         return await self._database.read(lambda c: one(c, tenant_id, user_id, fact_id))
@@ -187,15 +207,21 @@ class Facts:
 
         return await self._database.read(read)
 
-    async def store(self, tenant_id: str, user_id: str, told: FoundFact) -> Kept:
-        """Store a fact that belongs to no session; one that is known is seen again."""
+    async def store(
+        self, tenant_id: str, user_id: str, told: FoundFact, *, session_id: str | None = None
+    ) -> Kept:
+        """Store a fact; one that is known is seen again.
+
+        session_id: the session whose message `told` quotes: it is forgotten with it. None: it
+        belongs to none. Raises `NotFound` for a session that is gone.
+        """
         if not told.statement:
             subject = subject_name(told.subject)
             predicate = predicate_name(told.predicate, of_user=subject == USER)
             told = replace(told, statement=stated(subject, predicate, told.value))
         now = self._clock()
         fact, left = await self._database.write(
-            lambda c: take_told(c, tenant_id, user_id, told, now)
+            lambda c: take_told(c, tenant_id, user_id, told, now, session_id)
         )
         return Kept(fact, await self._bring(tenant_id, left))
 

@@ -18,6 +18,7 @@ from app.db import Connection
 from app.db.tables import entities, episodes, fact_sightings, facts
 from app.memory import lexicon
 from app.memory.base import Fact
+from app.memory.blocks import lose_origin
 from app.memory.fact_groups import Groups, group_of
 from app.memory.fact_rows import lock_user
 from app.memory.fact_sync import Job, publish
@@ -109,8 +110,12 @@ def forget_session(
 def forget_deleted(
     connection: Connection, tenant_id: str, user_id: str, session_id: str, now: datetime
 ) -> None:
-    """Forget a session that is being deleted; workers see to the vectors of others."""
+    """Forget a session that is being deleted; workers see to the vectors of others.
+
+    Blocks stay, for their user sees them and may have said the rest of them elsewhere.
+    """
     forget_session(connection, tenant_id, user_id, session_id, now, by_caller=False)
+    lose_origin(connection, tenant_id, user_id, session_id)
 
 
 def forget_facts(

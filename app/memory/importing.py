@@ -19,6 +19,7 @@ from app.db import Connection, Database
 from app.db.insert import insert_new
 from app.db.tables import messages, sessions
 from app.errors import Conflict, NotFound
+from app.llm.tokens import estimate_tokens
 from app.memory.episodes import put_close
 from app.memory.transcripts import Line, Transcript, settle
 from app.sessions.base import Session
@@ -52,6 +53,7 @@ _GO_ON = (
         last_seq=sa.bindparam("new_last_seq"),
         last_message_at=sa.bindparam("at"),
         timezone=sa.bindparam("new_timezone"),
+        tokens=sessions.c.tokens + sa.bindparam("more_tokens", type_=sa.BigInteger),
     )
 )
 
@@ -68,13 +70,14 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class _Import:
-    """A transcript on its way; `ids` are to be those of its messages."""
+    """A transcript on its way; `ids` are to be those of its messages, `tokens` what each costs."""
 
     tenant_id: str
     user_id: str
     session_id: str
     transcript: Transcript
     ids: Sequence[str]
+    tokens: Sequence[int]
 
     @property
     def lines(self) -> Sequence[Line]:
@@ -113,7 +116,7 @@ class Imports:
         now = self._clock()
         incoming = await asyncio.to_thread(
             lambda: [
-                _Import(tenant_id, user_id, *settled, [uuid.uuid4().hex for _ in settled[1].lines])
+                _incoming(tenant_id, user_id, *settled)
                 for settled in settle(transcripts, user_id, self._timezone, now)
             ]
         )
@@ -131,6 +134,12 @@ class Imports:
 
     async def _store(self, one: _Import, now: datetime) -> Imported:
         return await self._database.write(lambda c: _store(c, one, now))
+
+
+def _incoming(tenant_id: str, user_id: str, session_id: str, transcript: Transcript) -> _Import:
+    ids = [uuid.uuid4().hex for _ in transcript.lines]
+    tokens = [estimate_tokens(line.content) for line in transcript.lines]
+    return _Import(tenant_id, user_id, session_id, transcript, ids, tokens)
 
 
 def _as_it_is(one: _Import, connection: Connection) -> Imported | None:
@@ -159,6 +168,7 @@ def _store(connection: Connection, one: _Import, now: datetime) -> Imported:
         "new_last_seq": longer.last_seq,
         "at": longer.last_message_at,
         "new_timezone": longer.timezone,
+        "more_tokens": sum(one.tokens[known:]),
     }
     connection.execute(_GO_ON, one.where | moved)
     put_close(connection, longer, now=now)

@@ -129,5 +129,6 @@ def _bits(text: str, budget_tokens: int) -> Iterator[str]:
             yield f"\n{sentence}"
             continue
         for word in _WORD.findall(f"\n{sentence}"):
-            for at in range(0, len(word), budget_tokens):  # a token has at least one character
-                yield word[at : at + budget_tokens]
+            step = max(1, budget_tokens // 4)  # a character has four tokens at most
+            for at in range(0, len(word), step):
+                yield word[at : at + step]

@@ -25,6 +25,7 @@ from app.memory.parts import Line, halves, parts, told, whole_sentences
 from app.memory.written import WrittenEntity, WrittenFact, WrittenRelation
 from app.sessions.base import Message
 from app.text.sentences import cut_to_sentences
+from app.usage import Bill
 
 INSTRUCTIONS = """You keep the memory of an assistant. Read the new messages of one conversation \
 and answer with one JSON object and nothing else:
@@ -88,7 +89,12 @@ class Reader:
         )
 
     async def read(
-        self, previous: str, messages: Sequence[Message], known: Sequence[Fact], zone: tzinfo
+        self,
+        previous: str,
+        messages: Sequence[Message],
+        known: Sequence[Fact],
+        zone: tzinfo,
+        bill: Bill,
     ) -> Reading:
         """Return the summary of `previous` and `messages` together, and what these state.
 
@@ -99,17 +105,17 @@ class Reader:
         reading = Reading(previous)
         told_before = [_known(fact.subject, fact.predicate, fact.value) for fact in known]
         for part in parts(messages, self._part_tokens, zone):
-            await self._take(reading, part, told_before)
+            await self._take(reading, part, told_before, bill)
         return reading
 
     async def _take(
-        self, reading: Reading, lines: Sequence[Line], told_before: Sequence[str]
+        self, reading: Reading, lines: Sequence[Line], told_before: Sequence[str], bill: Bill
     ) -> None:
         """Read one part into the reading; in halves, if the answer has no room for all of it."""
-        written, dropped = await self._answer(reading, lines, told_before)
+        written, dropped = await self._answer(reading, lines, told_before, bill)
         if written is None:
             for half in halves(lines):
-                await self._take(reading, half, told_before)
+                await self._take(reading, half, told_before, bill)
             return
         reading.summary = written.summary
         reading.dropped += dropped
@@ -119,7 +125,7 @@ class Reader:
         reading.relations += written.relations
 
     async def _answer(
-        self, reading: Reading, lines: Sequence[Line], told_before: Sequence[str]
+        self, reading: Reading, lines: Sequence[Line], told_before: Sequence[str], bill: Bill
     ) -> tuple[Written | None, int]:
         """Ask, and once more if the answer can't be used. None: it was cut off; ask for less.
 
@@ -130,7 +136,7 @@ class Reader:
         prose: tuple[Written, int] | None = None
         try:
             written, dropped = await self._understood(
-                await self._complete(prompt), reading.summary, lines
+                await self._complete(prompt, bill), reading.summary, lines
             )
             if written is None or not written.is_prose:
                 return written, dropped
@@ -139,14 +145,24 @@ class Reader:
             why = error.message
         prompt = [prompt[0], Say("user", prompt[1].content + AGAIN.format(why=why))]
         try:
-            return await self._understood(await self._complete(prompt), reading.summary, lines)
+            return await self._understood(
+                await self._complete(prompt, bill), reading.summary, lines
+            )
         except UpstreamInvalid:
             if prose is None:
                 raise
             return prose
 
-    async def _complete(self, prompt: Sequence[Say]) -> Completion:
-        return await self._model.complete(prompt, max_tokens=self._reply_tokens)
+    async def _complete(self, prompt: Sequence[Say], bill: Bill) -> Completion:
+        try:
+            done = await self._model.complete(prompt, max_tokens=self._reply_tokens)
+        except BaseException as error:
+            asked = sum(estimate_tokens(say.content) for say in prompt)
+            bill.add_broken("checkpoint", self._model.name, error, input_tokens=asked)
+            raise
+        usage = done.usage
+        bill.add("checkpoint", done.model, usage.input_tokens, usage.output_tokens, usage.counted)
+        return done
 
     def _prompt(self, previous: str, lines: Sequence[Line], known: Sequence[str]) -> list[Say]:
         words = max(30, int(self._max_tokens * 0.7))

@@ -150,16 +150,20 @@ class Recall:
         tenant_id: str,
         user_id: str,
         *,
-        top_k: int,
+        top_k: int | None = None,
         memory_type: RecordType | None = None,
         span: Span = EVER,
+        leave_out_session: str | None = None,
     ) -> list[Memory]:
         """Return the user's latest memories, without a question and without scores."""
         whose = Whose(tenant_id, user_id)
         now = span.as_of or self._clock()
-        return await self._database.read(
-            lambda c: latest(c, whose, now, memory_type=memory_type, span=span, top_k=top_k)
+        most = self._top_k if top_k is None else top_k
+        more = most + 1 if most and leave_out_session else most  # one of them may be left out
+        found = await self._database.read(
+            lambda c: latest(c, whose, now, memory_type=memory_type, span=span, top_k=more)
         )
+        return [one for one in found if one.session_id != leave_out_session][:most]
 
     async def load(
         self, tenant_id: str, user_id: str, used: Sequence[Mapping[str, Any]], *, until: datetime

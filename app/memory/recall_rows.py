@@ -184,22 +184,23 @@ def read_first(
 ) -> First:
     """Read the user's sessions, where the question's words are, and what is newer than the index.
 
+    left_out: a session that is no candidate; its words count nowhere, however long it is.
     A session is `is_late` also if it changed after `changed_after`: an index may take a while to
     show what it has acknowledged.
     """
     since = whose.params(changed_after=changed_after)
     known = [Known(*row) for row in connection.execute(_SESSIONS, since)]
     scopes = [store.scope_of(kind, whose.tenant_id, whose.user_id) for kind in (SAID, NOTED)]
-    sizes = [store.size(connection, scope) for scope in scopes]
+    sizes = [store.size(connection, scope, left_out=left_out) for scope in scopes]
     read_facts = int(connection.execute(_READ_FACTS, whose.params()).scalar_one())
     told = [Fact(*row) for row in connection.execute(_TOLD_OF_LATE, whose.params())]
     worth = _worth_a_look(connection, scopes, sizes, _of_others(connection, whose, terms))
     return First(
         known=known,
         terms=worth,
-        said=store.lookup(connection, scopes[0], worth),
+        said=store.lookup(connection, scopes[0], worth, left_out=left_out),
         said_size=sizes[0],
-        noted=store.lookup(connection, scopes[1], worth),
+        noted=store.lookup(connection, scopes[1], worth, left_out=left_out),
         noted_size=sizes[1],
         facts_a_message=read_facts / max(sum(one.covered_seq for one in known), 1),
         recent=read_recent(connection, whose, left_out),

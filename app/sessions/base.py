@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 
 State = Literal["open", "closed"]
 Status = Literal["pending", "complete", "interrupted", "failed"]
@@ -22,6 +22,9 @@ class Session:
 
     timezone: the user's, an IANA name; None: nobody said it.
     metadata: the caller's own. tokens: of all its messages together, by estimate.
+    opening: the beginning of its first message, where it has no title of its own and is read to
+    be shown (`get`, `list_sessions`).
+    last_message_at: also when it was opened again without a message.
     """
 
     tenant_id: str
@@ -38,6 +41,14 @@ class Session:
     title: str | None = None
     metadata: Mapping[str, Any] | None = None
     tokens: int = 0
+    opening: str | None = None
+
+
+class Described(TypedDict, total=False):
+    """What is to be changed of a session; None empties it."""
+
+    title: str | None
+    metadata: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,10 @@ class SessionStore(Protocol):
         """
         ...
 
+    async def is_answered(self, tenant_id: str, session_id: str, client_message_id: str) -> bool:
+        """Say whether the message of this id has its whole reply, whoever's session it is."""
+        ...
+
     async def is_next(self, turn: Turn) -> bool:
         """Say whether all earlier turns of the session have ended; lapsed ones are ended here."""
         ...
@@ -131,8 +146,8 @@ class SessionStore(Protocol):
         """Return a message and the user it belongs to. Raises `NotFound`."""
         ...
 
-    async def history(self, turn: Turn, *, limit: int) -> list[Message]:
-        """Return the last `limit` messages with content before the turn's, oldest first.
+    async def history(self, session: Session, *, before_seq: int, limit: int) -> list[Message]:
+        """Return the last `limit` messages with content before one, oldest first, no receipts.
 
         Nothing if the session was deleted meanwhile, whoever has taken over its id.
         """
@@ -149,9 +164,25 @@ class SessionStore(Protocol):
         *,
         limit: int,
         after: tuple[datetime, str] | None,
+        state: State | None = None,
     ) -> Sequence[Session]:
-        """Return sessions, the latest first; `after` is the last one of the page before:
-        its `last_message_at` and its id."""
+        """Return sessions, of one state or of both, the latest first; `after` is the last one of
+        the page before: its `last_message_at` and its id."""
+        ...
+
+    async def describe(
+        self, tenant_id: str, session_id: str, user_id: str | None, said: Described
+    ) -> Session:
+        """Change what is said of a session. Raises `NotFound`, as `get` does."""
+        ...
+
+    async def reopen(
+        self, tenant_id: str, session_id: str, user_id: str | None, *, now: datetime
+    ) -> Session:
+        """Open a closed session again; it counts as used now. An open one stays as it is.
+
+        Its episode stays, and covers what it covered. Raises `NotFound`, as `get` does.
+        """
         ...
 
     async def messages_after(

@@ -6,6 +6,7 @@ Touches: `sessions`, `messages`.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -17,6 +18,7 @@ from app.db.insert import insert_new
 from app.db.tables import messages, sessions
 from app.errors import Conflict, NotFound
 from app.sessions.base import Message, NewTurn, Session, Turn
+from app.sessions.limit import Limit
 from app.sessions.rows import (
     IN_SESSION,
     LEASE_END,
@@ -47,6 +49,7 @@ _GO_ON = (
         last_seq=sa.bindparam("new_last_seq"),
         last_message_at=sa.bindparam("at"),
         timezone=sa.bindparam("new_timezone"),
+        tokens=sa.bindparam("new_tokens"),
     )
 )
 _INSERT_QUESTION = messages.insert().values(
@@ -74,13 +77,62 @@ _SET_MEMORY = (
     .values(memory=sa.bindparam("wish"))
 )
 
+_question = messages.alias()
+_ANSWERED = (
+    sa.select(messages.c.id)
+    .join(
+        _question,
+        sa.and_(
+            _question.c.tenant_id == messages.c.tenant_id,
+            _question.c.session_id == messages.c.session_id,
+            _question.c.seq == messages.c.seq - 1,
+        ),
+    )
+    .where(
+        IN_SESSION,
+        _question.c.client_message_id == sa.bindparam("client_id"),
+        messages.c.status == "complete",
+    )
+)
 
-def begin(connection: Connection, new: NewTurn, lease_seconds: float, now: datetime) -> Turn:
+
+def is_answered(
+    connection: Connection, tenant_id: str, session_id: str, client_message_id: str
+) -> bool:
+    """Say if a message has its reply. See `SessionStore.is_answered`."""
+    which = {"tenant": tenant_id, "session": session_id, "client_id": client_message_id}
+    return connection.execute(_ANSWERED, which).first() is not None
+
+
+def begin(
+    connection: Connection,
+    new: NewTurn,
+    lease_seconds: float,
+    count_tokens: Callable[[str], int],
+    now: datetime,
+    limit: Limit | None = None,
+) -> Turn:
     """Store a message, or join the stored one that it repeats. See `SessionStore.begin_turn`."""
     session = _open(connection, new, now)
     question = _repeated(connection, new, session)
     if question is not None:
-        return _join(connection, new, session, question, lease_seconds, now)
+        turn = _join(connection, new, session, question, lease_seconds, count_tokens, now)
+    else:
+        turn = _add(connection, new, session, lease_seconds, count_tokens, now)
+    is_new = session.last_seq == 0
+    if limit is not None and turn.mine and (is_new or session.state == "closed"):
+        limit.keep(connection, turn.session, now)
+    return turn
+
+
+def _add(
+    connection: Connection,
+    new: NewTurn,
+    session: Session,
+    lease_seconds: float,
+    count_tokens: Callable[[str], int],
+    now: datetime,
+) -> Turn:
     session = replace(
         session,
         state="open",
@@ -88,12 +140,14 @@ def begin(connection: Connection, new: NewTurn, lease_seconds: float, now: datet
         last_message_at=max(now, session.last_message_at),
         closed_at=None,
         timezone=new.timezone or session.timezone,
+        tokens=session.tokens + count_tokens(new.text),
     )
     here = {"tenant": session.tenant_id, "session": session.session_id}
     moved = {
         "new_last_seq": session.last_seq,
         "at": session.last_message_at,
         "new_timezone": session.timezone,
+        "new_tokens": session.tokens,
     }
     connection.execute(_GO_ON, here | moved)
     asked = _message(new, "user", session.last_seq - 1, now)
@@ -149,14 +203,17 @@ def _join(
     session: Session,
     question: Message,
     lease_seconds: float,
+    count_tokens: Callable[[str], int],
     now: datetime,
 ) -> Turn:
     here = {"tenant": new.tenant_id, "session": new.session_id}
     reply = {**here, "number": question.seq + 1}
     lease = {"by": new.holder, "lease": micros(lease_seconds)}
+    lost = Message(*connection.execute(_BY_SEQ, reply).one())
     taken = connection.execute(_TAKE_UP, reply | lease)
     mine = taken.rowcount == 1
     if mine:
+        session = replace(session, tokens=session.tokens - count_tokens(lost.content))
         session = _taken_up(connection, session, question, now)
         # The repeat says anew whether it may be remembered.
         both = {**here, "number": question.seq, "wish": new.memory}
@@ -193,6 +250,7 @@ def _taken_up(
             last_message_at=late.last_message_at,
             covered_seq=late.covered_seq,
             memory_revision=late.memory_revision,
+            tokens=late.tokens,
         )
     )
     return late

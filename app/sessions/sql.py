@@ -12,13 +12,16 @@ from app import jobs
 from app.db import Connection, Database, db_now
 from app.db.tables import episodes, messages, sessions
 from app.errors import NotFound
-from app.sessions.base import Message, NewTurn, Session, Status, Turn
-from app.sessions.begin import begin
+from app.sessions.base import Described, Message, NewTurn, Session, State, Status, Turn
+from app.sessions.begin import begin, is_answered
+from app.sessions.changes import describe, reopen
+from app.sessions.limit import Limit
+from app.sessions.listing import counts, page, shown
 from app.sessions.rows import (
     IN_SESSION,
     LEASE_END,
     MESSAGE,
-    SELECT_SESSION,
+    PENDING,
     SESSION,
     THIS_SESSION,
     as_session,
@@ -42,9 +45,7 @@ def _ending_lapsed(which: sa.ColumnElement[bool]) -> sa.Update:
     )
 
 
-_EARLIER_PENDING = sa.and_(
-    IN_SESSION, messages.c.seq < sa.bindparam("before"), messages.c.status == "pending"
-)
+_EARLIER_PENDING = sa.and_(IN_SESSION, messages.c.seq < sa.bindparam("before"), PENDING)
 _HELD = sa.and_(
     messages.c.id == sa.bindparam("reply"),
     messages.c.tenant_id == sa.bindparam("tenant"),
@@ -58,7 +59,7 @@ _COUNT_EARLIER = sa.select(
     sa.func.coalesce(sa.func.sum(sa.case((messages.c.lease_until < db_now(), 1), else_=0)), 0),
 ).where(_EARLIER_PENDING)
 _END_EARLIER = _ending_lapsed(_EARLIER_PENDING)
-_END_ALL = _ending_lapsed(messages.c.status == "pending")
+_END_ALL = _ending_lapsed(PENDING)
 _RENEW = messages.update().where(_HELD).values(lease_until=LEASE_END)
 _END_TURN = (
     messages.update()
@@ -74,8 +75,10 @@ _END_TURN = (
         lease_until=None,
     )
 )
+# Without the receipts: they are larger than what was said.
+_SAID = [sa.null().label("receipt") if c is messages.c.receipt else c for c in MESSAGE]
 _HISTORY = (
-    sa.select(*MESSAGE)
+    sa.select(*_SAID)
     .join(
         sessions,
         sa.and_(
@@ -95,7 +98,14 @@ _AFTER = (
     .order_by(messages.c.seq)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
-_TOUCH = sessions.update().where(THIS_SESSION).values(last_message_at=sa.bindparam("at"))
+_TOUCH = (
+    sessions.update()
+    .where(THIS_SESSION)
+    .values(
+        last_message_at=sa.bindparam("at"),
+        tokens=sessions.c.tokens + sa.bindparam("more_tokens", type_=sa.BigInteger),
+    )
+)
 
 
 OnDelete = Callable[[Connection, str, str, str, datetime], None]
@@ -104,19 +114,35 @@ OnDelete = Callable[[Connection, str, str, str, datetime], None]
 class SqlSessions:
     """A `SessionStore` in SQL. `lease_seconds`: how long a run may be silent before it is dead.
 
+    count_tokens: of a text, by estimate.
     on_delete: told, in the same transaction, of the tenant, user and id of a session that is about
     to be deleted, and of the time.
+    limit: how many sessions of a user are open.
     """
 
     def __init__(
-        self, database: Database, *, lease_seconds: float, on_delete: OnDelete | None = None
+        self,
+        database: Database,
+        *,
+        lease_seconds: float,
+        count_tokens: Callable[[str], int],
+        on_delete: OnDelete | None = None,
+        limit: Limit | None = None,
     ) -> None:
         self._database = database
         self._lease_seconds = lease_seconds
+        self._count_tokens = count_tokens
         self._on_delete = on_delete
+        self._limit = limit
 
     async def begin_turn(self, new: NewTurn, *, now: datetime) -> Turn:
-        return await self._database.write(lambda c: begin(c, new, self._lease_seconds, now))
+        return await self._database.write(
+            lambda c: begin(c, new, self._lease_seconds, self._count_tokens, now, self._limit)
+        )
+
+    async def is_answered(self, tenant_id: str, session_id: str, client_message_id: str) -> bool:
+        which = tenant_id, session_id, client_message_id
+        return await self._database.read(lambda c: is_answered(c, *which))
 
     async def is_next(self, turn: Turn) -> bool:
         earlier = {**_place(turn.reply), "before": turn.reply.seq}
@@ -152,13 +178,16 @@ class SqlSessions:
             "at": now,
         }
 
+        tokens = self._count_tokens(content)
+
         def end(connection: Connection) -> Session | None:
             session = lock_session(connection, turn.reply.tenant_id, turn.reply.session_id)
             stored = connection.execute(_END_TURN, ended)
             if session is None or stored.rowcount == 0:
                 return None
             latest = max(now, session.last_message_at)
-            connection.execute(_TOUCH, {**_place(turn.reply), "at": latest})
+            grown = {"at": latest, "more_tokens": tokens}
+            connection.execute(_TOUCH, _place(turn.reply) | grown)
             return session
 
         return await self._database.write(end)
@@ -174,23 +203,23 @@ class SqlSessions:
             raise NotFound("there is no such message", param="message_id")
         return Message(*row[:-1]), row[-1]
 
-    async def history(self, turn: Turn, *, limit: int) -> list[Message]:
+    async def history(self, session: Session, *, before_seq: int, limit: int) -> list[Message]:
         which = {
-            **_place(turn.question),
-            "user": turn.session.user_id,
-            "since": turn.session.created_at,
-            "before": turn.question.seq,
+            "tenant": session.tenant_id,
+            "session": session.session_id,
+            "user": session.user_id,
+            "since": session.created_at,
+            "before": before_seq,
             "most": limit,
         }
         rows = await self._database.read(lambda c: c.execute(_HISTORY, which).all())
         return [Message(*row) for row in reversed(rows)]
 
     async def get(self, tenant_id: str, session_id: str, user_id: str | None) -> Session:
-        which = {"tenant": tenant_id, "session": session_id}
-        row = await self._database.read(lambda c: c.execute(SELECT_SESSION, which).first())
-        if row is None or (user_id is not None and row.user_id != user_id):
+        session = await self._database.read(lambda c: shown(c, tenant_id, session_id))
+        if session is None or user_id not in (None, session.user_id):
             raise NotFound("there is no such session", param="session_id")
-        return as_session(row)
+        return session
 
     async def list_sessions(
         self,
@@ -199,25 +228,25 @@ class SqlSessions:
         *,
         limit: int,
         after: tuple[datetime, str] | None,
+        state: State | None = None,
     ) -> Sequence[Session]:
-        statement = sa.select(*SESSION).where(sessions.c.tenant_id == tenant_id)
-        if user_id is not None:
-            statement = statement.where(sessions.c.user_id == user_id)
-        if after is not None:
-            moment, session_id = after
-            statement = statement.where(
-                sa.or_(
-                    sessions.c.last_message_at < moment,
-                    sa.and_(
-                        sessions.c.last_message_at == moment, sessions.c.session_id > session_id
-                    ),
-                )
-            )
-        statement = statement.order_by(
-            sessions.c.last_message_at.desc(), sessions.c.session_id
-        ).limit(limit)
-        rows = await self._database.read(lambda c: c.execute(statement).all())
-        return [as_session(row) for row in rows]
+        return await self._database.read(
+            lambda c: page(c, tenant_id, user_id, state, limit=limit, after=after)
+        )
+
+    async def describe(
+        self, tenant_id: str, session_id: str, user_id: str | None, said: Described
+    ) -> Session:
+        await self._database.write(lambda c: describe(c, tenant_id, session_id, user_id, said))
+        return await self.get(tenant_id, session_id, user_id)
+
+    async def reopen(
+        self, tenant_id: str, session_id: str, user_id: str | None, *, now: datetime
+    ) -> Session:
+        await self._database.write(
+            lambda c: reopen(c, tenant_id, session_id, user_id, now, self._limit)
+        )
+        return await self.get(tenant_id, session_id, user_id)
 
     async def messages_after(
         self, tenant_id: str, session_id: str, after_seq: int, *, limit: int
@@ -257,25 +286,7 @@ class SqlSessions:
         return await self._database.write(lambda c: c.execute(_END_ALL).rowcount)
 
     async def counts(self, tenant_id: str) -> Mapping[str, int]:
-        def count(connection: Connection) -> dict[str, int]:
-            states = connection.execute(
-                sa.select(sessions.c.state, sa.func.count())
-                .where(sessions.c.tenant_id == tenant_id)
-                .group_by(sessions.c.state)
-            )
-            by_state = {row[0]: int(row[1]) for row in states}
-            stored = connection.execute(
-                sa.select(sa.func.count()).where(
-                    messages.c.tenant_id == tenant_id, messages.c.content != ""
-                )
-            ).scalar_one()
-            return {
-                "open": by_state.get("open", 0),
-                "closed": by_state.get("closed", 0),
-                "messages": stored,
-            }
-
-        return await self._database.read(count)
+        return await self._database.read(lambda c: counts(c, tenant_id))
 
 
 def _place(message: Message) -> dict[str, str]:

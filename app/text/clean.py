@@ -5,11 +5,27 @@ Postgres takes no NUL, and UTF-8 no half of a surrogate pair; a model's reply ma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 def clean(text: str) -> str:
     """Return the text without NUL, its surrogate pairs joined, and U+FFFD for a lone one."""
     text = text.replace("\x00", "")
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def cleaned(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with all its texts clean."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, str):
+            return clean(value)
+        if isinstance(value, list):
+            return [one(item) for item in value]
+        return cleaned(value) if isinstance(value, dict) else value
+
+    return {clean(name): one(value) for name, value in values.items()}
 
 
 class Pieces:

@@ -16,6 +16,7 @@ Json = dict[str, Any]
 TYPES = {
     401: "authentication_error",
     403: "permission_error",
+    429: "rate_limit_error",
     503: "server_error",
     507: "server_error",
     500: "server_error",

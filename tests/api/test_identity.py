@@ -27,6 +27,9 @@ TABLE = {
     ("GET", "/sessions"): (401, 200, 200, 200, 200, 200),
     ("GET", "/sessions/{session_id}"): (401, 200, 404, 200, 200, 404),
     ("POST", "/sessions/{session_id}/close"): (401, 200, 404, 200, 200, 404),
+    ("POST", "/sessions/{session_id}/reopen"): (401, 200, 404, 200, 200, 404),
+    ("GET", "/sessions/{session_id}/export"): (401, 200, 404, 200, 200, 404),
+    ("PATCH", "/sessions/{session_id}"): (401, 200, 404, 200, 200, 404),
     ("DELETE", "/sessions/{session_id}"): (401, 200, 404, 200, 200, 404),
     ("GET", "/messages/{message_id}/receipt"): (401, 200, 404, 200, 200, 404),
     ("GET", "/memories"): (401, 200, 200, 200, 200, 200),
@@ -37,6 +40,10 @@ TABLE = {
     ("PATCH", "/memories/facts/{fact_id}"): (401, 200, 404, 200, 200, 404),
     ("DELETE", "/memories/facts/{fact_id}"): (401, 200, 404, 200, 200, 404),
     ("GET", "/memories/profile"): (401, 200, 200, 200, 200, 200),
+    ("GET", "/memories/blocks"): (401, 200, 200, 200, 200, 200),
+    ("GET", "/memories/blocks/{label}"): (401, 200, 404, 200, 200, 404),
+    ("DELETE", "/memories/blocks/{label}"): (401, 200, 404, 200, 200, 404),
+    ("PUT", "/memories/blocks/{label}"): (401, 200, 200, 200, 200, 200),
     ("GET", "/memories/entities"): (401, 200, 200, 200, 200, 200),
     ("GET", "/memories/graph"): (401, 200, 200, 200, 200, 200),
     ("POST", "/memories/import"): (401, 202, 404, 202, 202, 202),
@@ -57,19 +64,38 @@ TABLE = {
     ("POST", "/webhooks/inbox/{id}/replay"): (401, 403, 403, 403, 404, 404),
     ("POST", "/webhooks/{provider}"): (503,) * 6,  # no source is configured, whoever calls
     ("POST", "/webhooks/{provider}/{token}"): (503,) * 6,
+    ("POST", "/store/batch"): (401, 200, 200, 200, 200, 200),
+    ("GET", "/store/items"): (401, 200, 404, 200, 200, 404),
+    ("DELETE", "/store/items"): (401, 200, 404, 200, 200, 404),
+    ("PUT", "/store/items"): (401, 200, 200, 200, 200, 200),
     ("GET", "/stats"): (401, 403, 403, 403, 200, 200),
+    ("GET", "/usage"): (401, 200, 200, 200, 200, 200),
+    ("GET", "/metrics"): (401, 403, 403, 403, 200, 200),
     ("GET", "/health/live"): (200, 200, 200, 200, 200, 200),
     ("GET", "/health/ready"): (200, 200, 200, 200, 200, 200),
+    ("GET", "/v1/models"): (401, 200, 200, 200, 200, 200),
+    ("GET", "/v1/models/{model_id}"): (401, 200, 200, 200, 200, 200),
+    ("POST", "/v1/chat/completions"): (401, 200, 404, 200, 200, 200),
     ("POST", "/chat"): (401, 200, 404, 200, 200, 200),
 }
 BODIES: dict[str, Json] = {
     "/chat": {"message": "hello", "session_id": "s1"},
+    "/v1/chat/completions": {
+        "model": "conversational-rag",
+        "messages": [{"role": "user", "content": "hello"}],
+        "session_id": "s1",
+        "user": "ada",  # a user's own key is not asked whose it is
+    },
     "/memories/evict": {"policy": "count"},
     "/memories/facts": {"predicate": "likes", "value": "tea"},
     "/memories/facts/{fact_id}": {"mark": "pinned"},
     "/memories/{memory_id}": {"mark": "pinned"},
+    "/memories/blocks/{label}": {"value": "A nurse in Porto."},
+    "/sessions/{session_id}": {"title": "Porto"},
     "/documents": {"documents": [{"id": "d2", "text": "Another text."}]},
     "/documents/delete": {"ids": ["d2"]},
+    "/store/batch": {"operations": [{"op": "get", "namespace": ["notes"], "key": "tea"}]},
+    "/store/items": {"namespace": ["notes"], "key": "tea", "value": {"text": "Ada likes tea."}},
     "/memories/import": {
         "conversations": [
             {
@@ -84,8 +110,10 @@ BODIES: dict[str, Json] = {
 QUERIES = {
     ("DELETE", "/documents"): {"source": "handbook"},
     ("GET", "/memories/graph"): {"entity": "user"},
+    ("GET", "/store/items"): {"namespace": "notes", "key": "tea"},
+    ("DELETE", "/store/items"): {"namespace": "notes", "key": "tea"},
 }
-ABOUT_A_USER = ("/chat", "/sessions", "/memories", "/messages")
+ABOUT_A_USER = ("/chat", "/sessions", "/memories", "/messages", "/usage", "/store")
 
 
 async def set_up(client: httpx.AsyncClient, user: dict[str, str], admin: dict[str, str]) -> Json:
@@ -96,6 +124,9 @@ async def set_up(client: httpx.AsyncClient, user: dict[str, str], admin: dict[st
     synced = {"kind": "sync_documents"}
     (job, *_) = (await read(client, "/jobs", params=synced, headers=admin))["jobs"]
     likes = await client.post("/memories/facts", json=BODIES["/memories/facts"], headers=user)
+    answered(await client.put("/store/items", json=BODIES["/store/items"], headers=user))
+    block = BODIES["/memories/blocks/{label}"]
+    answered(await client.put(at("memories", "blocks", "human"), json=block, headers=user))
     return {
         "session_id": "s1",
         "memory_id": "s1",
@@ -106,6 +137,8 @@ async def set_up(client: httpx.AsyncClient, user: dict[str, str], admin: dict[st
         "id": 1,
         "provider": "hubspot",
         "token": "t",
+        "model_id": "conversational-rag",
+        "label": "human",
     }
 
 
@@ -125,7 +158,7 @@ async def test_every_route_answers_every_role_as_the_table_says() -> None:
             statuses = []
             for caller in CALLERS:
                 query = QUERIES.get((method, path), {})
-                body = BODIES.get(path) if method in ("POST", "PATCH") else None
+                body = BODIES.get(path) if method in ("POST", "PATCH", "PUT") else None
                 if path.startswith(ABOUT_A_USER) and caller in ("gateway", "admin", "foreign"):
                     if method != "POST" or body is None:
                         query = {**query, "user_id": "ada"}

@@ -120,6 +120,7 @@ async def secrets_read(client: httpx.AsyncClient, person: Person) -> set[str]:
         texts.append((await client.post("/chat", json=asked, **me)).text)
     asked = {"message": QUESTION, "session_id": f"asking {person.user}", "stream": True}
     texts += [data for _, data in events_of((await client.post("/chat", json=asked, **me)).text)]
+    whole: dict[str, str | int] = {"receipts": "true"}
     looks: list[tuple[str, dict[str, str | int]]] = [
         ("/sessions", {"limit": 500}),
         ("/memories", {"top_k": 100}),
@@ -129,6 +130,7 @@ async def secrets_read(client: httpx.AsyncClient, person: Person) -> set[str]:
         ("/stats", {}),
         ("/health/ready", {}),
         *((at("sessions", session_id), {}) for pair in PAIRS for session_id in pair),
+        *((at("sessions", session_id, "export"), whole) for pair in PAIRS for session_id in pair),
     ]
     seen = await asyncio.gather(*(client.get(path, params=params, **me) for path, params in looks))
     texts += [response.text for response in seen]
@@ -170,7 +172,10 @@ async def assert_strangers_change_nothing(
         for session_id in person.strangers_sessions:
             attempts = await asyncio.gather(
                 client.get(at("sessions", session_id), **me),
+                client.get(at("sessions", session_id, "export"), **me),
                 client.post(at("sessions", session_id, "close"), **me),
+                client.post(at("sessions", session_id, "reopen"), **me),
+                client.patch(at("sessions", session_id), json={"title": "mine"}, **me),
                 client.delete(at("sessions", session_id), **me),
                 client.delete(at("memories", vector_id(session_id)), **me),
                 client.post("/chat", json={"message": QUESTION, "session_id": session_id}, **me),

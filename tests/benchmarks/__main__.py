@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import chat, found, ingest, report, search, webhooks
+from tests.benchmarks import chat, costs, found, ingest, report, search, webhooks
 
 
 def main() -> None:
@@ -18,6 +18,7 @@ def main() -> None:
         **ingest.measure(machine, quick=arguments.quick),
         **found.measure(machine, quick=arguments.quick),
         **webhooks.measure(machine, quick=arguments.quick),
+        **costs.measure(machine, quick=arguments.quick),
     }
     report.finish(machine, {"benchmark": "all", **figures})
 

@@ -240,7 +240,7 @@ async def test_an_index_that_can_not_be_reached_is_a_status_also_for_a_stream(
 
 
 async def test_a_question_over_budget_fails_before_the_first_byte_and_is_not_stored() -> None:
-    async with served(context_tokens=400, reply_max_tokens=50) as (client, _):
+    async with served(context_tokens=800, reply_max_tokens=50, block_max_chars=100) as (client, _):
         response = await client.post(
             "/chat", json={"message": "one two three four " * 100, "stream": True}
         )

@@ -101,6 +101,30 @@ async def test_replicas_see_each_others_changes_at_once(
     assert await ids(one, filter=filter) == ["again"]
 
 
+@pytest.mark.parametrize("few", [True, False], ids=["by SQL", "by matrix"])
+@pytest.mark.parametrize("left_out", ["s1", "*", "s" * 300, "s\0", "s\N{REPLACEMENT CHARACTER}", 1])
+async def test_a_session_that_is_left_out_leaves_all_others(
+    shared: Shared, left_out: str | int, few: bool
+) -> None:
+    """Values whose key in SQL is another's too are told apart by the filter itself."""
+    index = await shared.replica()
+    sessions: list[Any] = ["s1", "s2", ["s1"], ["s2"], "*", "s" * 300, "s" * 256, "s\0"]
+    sessions += ["s\N{REPLACEMENT CHARACTER}", 1, "1"]
+    stored = {
+        f"v{n}": near(f"v{n}", n, user_id="ann", session_id=session)
+        for n, session in enumerate(sessions)
+    }
+    stored["none"] = near("none", 0.5, user_id="ann")
+    await index.upsert(MEMORY, list(stored.values()))
+    if not few:
+        await index.upsert(MEMORY, some(SLICE_WITHOUT_MATRIX, user_id="ann", session_id="s9"))
+        stored |= {v.id: v for v in some(SLICE_WITHOUT_MATRIX, user_id="ann", session_id="s9")}
+    wanted: Filter = {"$and": [{"user_id": "ann"}, {"session_id": {"$ne": left_out}}]}
+    got = await index.query(MEMORY, QUESTION, top_k=2_100, filter=wanted)
+    assert_right(got, stored, QUESTION, 2_100, wanted)
+    assert (index.rows_in_memory(MEMORY) > 0) is not few
+
+
 async def test_a_users_question_reads_that_users_rows_only(shared: Shared) -> None:
     index = await shared.replica()
     await index.upsert(MEMORY, [near(f"ann{n}", n, user_id="ann") for n in range(3)])

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from app.errors import InvalidFilter, InvalidRequest
 from app.index.base import Filter, Metadata, Scalar, Vector
-from app.index.filters import MAX_CONDITIONS, MAX_DEPTH, MAX_VALUES, matches, required, validate
+from app.index.filters import (
+    MAX_CONDITIONS,
+    MAX_DEPTH,
+    MAX_VALUES,
+    matches,
+    refused,
+    required,
+    validate,
+)
 from app.index.rows import check_vector
 from tests.wire import pinecone_filters
 from tests.wire.pinecone_data import Data, Refused
@@ -69,6 +77,21 @@ def test_a_matching_row_has_one_of_the_required_values(
         for field, allowed in required(filter).items():
             value = metadata[field]
             assert allowed.intersection(value if isinstance(value, list) else [value])
+
+
+@pytest.mark.parametrize(
+    ("filter", "expected"),
+    [
+        ({"s": {"$ne": "s1"}}, {"s1"}),
+        ({"$and": [{"u": "u1"}, {"s": {"$ne": "s1"}}, {"s": {"$ne": "s2"}}]}, {"s1", "s2"}),
+        ({"$or": [{"s": {"$ne": "s1"}}, {"u": "u1"}]}, set()),
+        ({"s": "s1"}, set()),
+        ({"u": {"$ne": "s1"}}, set()),
+        ({}, set()),
+    ],
+)
+def test_refused_names_what_no_matching_row_may_hold(filter: Filter, expected: set[Scalar]) -> None:
+    assert refused(filter, "s") == expected
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,22 @@ async def test_a_term_tells_where_it_is_and_how_often(database: Database) -> Non
     assert await database.read(lambda c: store.size(c, MINE)) == Size(3, 8)
 
 
+async def test_a_ref_that_is_left_out_counts_nowhere(database: Database) -> None:
+    await database.write(
+        put(
+            Entry("s1", {1: "Tea, tea and coffee."}),
+            Entry("s1", {7: "Tea for Ada."}, part=7),
+            Entry("s2", {1: "Tea and coffee beans."}),
+        )
+    )
+    hits = await database.read(lambda c: store.lookup(c, MINE, ["tea", "coffe"], left_out="s1"))
+    whole, rest = await database.read(
+        lambda c: (store.size(c, MINE), store.size(c, MINE, left_out="s1"))
+    )
+    assert {(hit.term, hit.ref) for hit in hits} == {("tea", "s2"), ("coffe", "s2")}
+    assert (whole, rest) == (Size(3, 8), Size(1, 3))
+
+
 async def test_two_scopes_do_not_see_each_other(database: Database) -> None:
     await database.write(put(Entry("d1", {0: "We sell tea."})))
     await database.write(put(Entry("d1", {0: "Tea from Assam."}), scope=THEIRS))

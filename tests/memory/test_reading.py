@@ -16,6 +16,7 @@ from app.llm.tokens import estimate_tokens
 from app.memory.base import Fact
 from app.memory.reading import Reader, Reading
 from app.sessions.base import Message
+from app.usage import Bill
 from tests.api.calls import chat, close
 from tests.served import served
 from tests.wire.memory import summed_up
@@ -66,7 +67,7 @@ async def read(
     )
     try:
         reader = Reader(chat_model, max_tokens=max_tokens, context_tokens=context_tokens)
-        return await reader.read(previous, messages, known, ZoneInfo(zone))
+        return await reader.read(previous, messages, known, ZoneInfo(zone), Bill("default", "ada"))
     finally:
         await chat_model.close()
 

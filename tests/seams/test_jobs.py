@@ -13,7 +13,7 @@ from app import jobs as room
 from app.db import Connection, Database
 from app.db.tables import about_store
 from app.errors import UpstreamBusy
-from app.jobs import Claim, Jobs, LostClaim, Postpone
+from app.jobs import Claim, Defer, Jobs, LostClaim, Postpone
 from app.worker import Worker
 from tests.seams.stores import database
 
@@ -47,6 +47,29 @@ async def test_a_job_is_put_once_by_kind_and_key(database: Database, queue: Jobs
     assert await queue.claim(["work"]) is not None
     assert await queue.claim(["work"]) is None
     assert not await put(database)
+
+
+async def test_a_job_that_is_deferred_waits_without_having_failed(
+    database: Database, queue: Jobs
+) -> None:
+    await put(database, "low")
+
+    async def wait(claim: Claim) -> None:
+        raise Defer("not before midnight", 1800)
+
+    worker = Worker(queue, {"work": wait}, lease_seconds=30)
+    assert isinstance(await worker.run_now("default", "work", "low"), Defer)
+    told = "deferred: not before midnight"
+    assert await queue.pending() == {"work": {"pending": 1, "failed": 0, "last_error": told}}
+    assert await queue.claim(["work"]) is None
+    again = await queue.claim_key("default", "work", "low")
+    assert again is not None
+    assert again.attempts == 1  # it was no try
+    await queue.fail(again, "Zeus struck", after_seconds=1800)
+    await put(database, "lower")
+    await worker.run_now("default", "work", "lower")
+    both = {"pending": 2, "failed": 1, "last_error": "Zeus struck"}
+    assert await queue.pending() == {"work": both}
 
 
 async def test_workers_share_the_jobs_and_none_is_done_twice(

@@ -13,7 +13,9 @@ import sqlalchemy as sa
 from app.db import Database
 from app.db.tables import jobs, messages, sessions
 from app.errors import Conflict, NotFound
+from app.llm.tokens import estimate_tokens
 from app.sessions.base import NewTurn, SessionStore, Turn
+from app.sessions.limit import AT_ONCE, Limit
 from app.sessions.sql import SqlSessions
 from tests.seams.stores import database
 
@@ -24,13 +26,13 @@ NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 @pytest.fixture
 def store(database: Database) -> SessionStore:
-    return SqlSessions(database, lease_seconds=30)
+    return SqlSessions(database, lease_seconds=30, count_tokens=estimate_tokens)
 
 
 @pytest.fixture
 def short_lived(database: Database) -> SessionStore:
     """A store whose runs count as dead almost at once."""
-    return SqlSessions(database, lease_seconds=0.05)
+    return SqlSessions(database, lease_seconds=0.05, count_tokens=estimate_tokens)
 
 
 def new(text: str = "hello", **changed: Any) -> NewTurn:
@@ -102,6 +104,22 @@ async def test_the_same_session_id_in_two_tenants_is_two_sessions(store: Session
     other = await store.begin_turn(new("theirs", tenant_id="acme", user_id="bo"), now=NOON)
     assert other.question.seq == 1
     assert await texts(store) == ["ours", "reply to ours"]
+
+
+async def test_a_message_is_answered_once_its_whole_reply_is_stored(store: SessionStore) -> None:
+    async def answered(named: str = "c1", tenant: str = "default") -> bool:
+        return await store.is_answered(tenant, "s", named)
+
+    assert not await answered()
+    turn = await store.begin_turn(new("once", client_message_id="c1"), now=NOON)
+    assert not await answered()
+    await end(store, turn, status="failed")
+    assert not await answered()
+    again = await store.begin_turn(new("once", client_message_id="c1"), now=NOON)
+    await end(store, again)
+    assert await answered()
+    assert not await answered(named="c2")
+    assert not await answered(tenant="acme")
 
 
 async def test_a_repeated_client_message_id_gives_the_stored_reply(store: SessionStore) -> None:
@@ -196,9 +214,10 @@ async def test_history_ends_before_the_question_and_leaves_out_the_unsaid(
     failed = await store.begin_turn(new("two"), now=NOON)
     await end(store, failed, status="failed", content="")
     third = await store.begin_turn(new("three"), now=NOON)
-    history = await store.history(third, limit=50)
+    before = third.question.seq
+    history = await store.history(third.session, before_seq=before, limit=50)
     assert [message.content for message in history] == ["one", "reply to one", "two"]
-    last = await store.history(third, limit=1)
+    last = await store.history(third.session, before_seq=before, limit=1)
     assert [message.content for message in last] == ["two"]
 
 
@@ -321,3 +340,102 @@ async def test_a_message_keeps_its_speakers_name(store: SessionStore, database: 
     )
     found = await store.messages_after("default", "s", 0, limit=10)
     assert [message.speaker for message in found] == ["Ada Lovelace", None]
+
+
+async def test_a_session_is_shown_with_the_beginning_of_what_its_user_said_first(
+    store: SessionStore, database: Database
+) -> None:
+    await end(store, await store.begin_turn(new("first " * 100), now=NOON))
+    await end(store, await store.begin_turn(new("second"), now=NOON))
+    await store.begin_turn(new("other", session_id="t"), now=NOON + timedelta(hours=1))
+    listed = await store.list_sessions("default", "ada", limit=9, after=None)
+    assert [session.opening for session in listed] == ["other", ("first " * 100)[:400]]
+    await database.write(lambda c: c.execute(messages.delete().where(messages.c.seq <= 2)))
+    assert (await store.get("default", "s", "ada")).opening == "second"
+    await database.write(lambda c: c.execute(messages.delete()))
+    assert (await store.get("default", "s", "ada")).opening is None
+
+
+async def test_what_is_said_of_a_session_stays_until_it_is_said_anew(store: SessionStore) -> None:
+    await end(store, await store.begin_turn(new(), now=NOON))
+    named = await store.describe("default", "s", "ada", {"title": "A title"})
+    assert (named.title, named.metadata, named.opening) == ("A title", None, None)
+    both = await store.describe("default", "s", None, {"metadata": {"ticket": 4711, "vip": None}})
+    await end(store, await store.begin_turn(new("more"), now=NOON))
+    kept = await store.get("default", "s", "ada")
+    assert (kept.title, kept.metadata) == (both.title, both.metadata)
+    assert kept.metadata == {"ticket": 4711, "vip": None}
+    emptied = await store.describe("default", "s", "ada", {"title": None, "metadata": None})
+    assert (emptied.title, emptied.metadata, emptied.opening) == (None, None, "hello")
+    for session_id, user_id in (("s", "bo"), ("none", None)):
+        with pytest.raises(NotFound):
+            await store.describe("default", session_id, user_id, {"title": "x"})
+
+
+async def test_sessions_are_listed_by_state(store: SessionStore, database: Database) -> None:
+    for n in range(3):
+        await end(store, await store.begin_turn(new(session_id=f"s{n}"), now=NOON))
+    shut = sessions.update().where(sessions.c.session_id == "s1").values(state="closed")
+    await database.write(lambda c: c.execute(shut))
+
+    async def ids(state: Any) -> list[str]:
+        found = await store.list_sessions("default", "ada", limit=9, after=None, state=state)
+        return [session.session_id for session in found]
+
+    assert await ids("closed") == ["s1"]
+    assert await ids("open") == ["s0", "s2"]
+    assert await ids(None) == ["s0", "s1", "s2"]
+
+
+async def test_a_reopened_session_counts_as_used_now_and_an_open_one_stays_as_it_is(
+    store: SessionStore, database: Database
+) -> None:
+    await end(store, await store.begin_turn(new(), now=NOON))
+    later = NOON + timedelta(days=1)
+    before = await store.get("default", "s", "ada")
+    assert await store.reopen("default", "s", "ada", now=later) == before
+    await database.write(
+        lambda c: c.execute(sessions.update().values(state="closed", closed_at=NOON, covered_seq=2))
+    )
+    opened = await store.reopen("default", "s", None, now=later)
+    assert (opened.state, opened.closed_at, opened.last_message_at) == ("open", None, later)
+    assert opened.covered_seq == 2
+    assert opened.memory_revision > before.memory_revision  # or no job would close it again
+    for session_id, user_id in (("s", "bo"), ("none", None)):
+        with pytest.raises(NotFound):
+            await store.reopen("default", session_id, user_id, now=later)
+
+
+async def test_the_idle_sessions_beyond_the_limit_are_to_be_closed(database: Database) -> None:
+    asked: list[str] = []
+    limit = Limit(2, lambda _, session, __: asked.append(session.session_id))
+    store = SqlSessions(database, lease_seconds=30, count_tokens=estimate_tokens, limit=limit)
+
+    async def say(session_id: str, minute: int, **changed: Any) -> Turn:
+        moment = NOON + timedelta(minutes=minute)
+        return await store.begin_turn(new(session_id=session_id, **changed), now=moment)
+
+    await say("busy", 0)
+    await end(store, await say("s1", 1))
+    assert asked == []
+    await end(store, await say("s2", 2))
+    assert asked == ["s1"]  # and not the one that is being answered, though it is older
+    await end(store, await say("theirs", 3, user_id="bo"))
+    await end(store, await say("elsewhere", 3, tenant_id="acme"))
+    await end(store, await say("s2", 4, text="more"))
+    assert asked == ["s1"]  # nothing was opened for this user
+    shut = sessions.update().where(sessions.c.session_id == "s1").values(state="closed")
+    await database.write(lambda c: c.execute(shut))
+    await end(store, await say("s1", 5, text="more"))
+    assert asked == ["s1", "s2"]
+    for n in range(2 * AT_ONCE):
+        asked.clear()
+        await end(store, await say(f"n{n}", 6 + n))
+    assert asked == ["s2", "s1", "n0", "n1", "n2"]  # a few at a time: a turn waits for it
+
+
+async def test_a_reply_keeps_its_tool_calls(store: SessionStore) -> None:
+    steps = [{"id": "1", "name": "search", "arguments": {"query": "tea"}, "result": "none"}]
+    await end(store, await store.begin_turn(new(), now=NOON), steps=steps)
+    question, reply = await store.messages_after("default", "s", 0, limit=9)
+    assert (question.steps, reply.steps) == (None, steps)

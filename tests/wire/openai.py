@@ -30,6 +30,8 @@ Fault = Literal[
     "unauthorized",  # 401
     "unknown_model",  # 404
     "bad_request",  # 400
+    "tool_use_failed",  # 400, as Groq's: the model's call of a tool could not be read
+    "tool_use_failed_late",  # the same in mid-stream
     "flex_capacity",  # 498
     "server_error",  # 500
     "stream_error",  # an error event inside the stream
@@ -41,9 +43,31 @@ Fault = Literal[
     "length",  # finish reason "length"
     "reset",  # the connection dies
 ]
-Script = Sequence[str] | Callable[[dict[str, Any]], str]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """An answer that asks for tools: (name, arguments), all at once.
+
+    Arguments that are a text are sent as they are: they may be no JSON. said: the text before.
+    """
+
+    calls: tuple[tuple[str, dict[str, Any] | str], ...]
+    said: str = ""
+
+
+def call(name: str, **arguments: Any) -> Calls:
+    """An answer that asks for one tool."""
+    return Calls(((name, arguments),))
+
+
+Said = str | Calls
+Script = Sequence[Said] | Callable[[dict[str, Any]], Said]
 
 PROMPT_TOKENS, COMPLETION_TOKENS = 11, 7
+
+Count = Callable[[dict[str, Any], str], tuple[int, int]]
+"""Of a request's body and the reply: the tokens in and out."""
 
 _REFUSALS: dict[str, tuple[int, str]] = {
     "rate_limit": (429, "rate_limit_exceeded"),
@@ -51,6 +75,7 @@ _REFUSALS: dict[str, tuple[int, str]] = {
     "unauthorized": (401, "invalid_api_key"),
     "unknown_model": (404, "model_not_found"),
     "bad_request": (400, "json_validate_failed"),
+    "tool_use_failed": (400, "tool_use_failed"),
     "flex_capacity": (498, "capacity_exceeded"),
     "server_error": (500, "internal_server_error"),
 }
@@ -60,8 +85,9 @@ _REFUSALS: dict[str, tuple[int, str]] = {
 class ModelServer:
     """What the server says and what it was asked.
 
-    script: texts in order (the last one repeats), or a function of the request's body.
+    script: texts or `Calls` in order (the last one repeats), or a function of the request's body.
     fault: None or one of `Fault`; `fault_times` of None is every request, n the next n.
+    usage: the tokens that it reports, in and out, or what counts them.
     requests: the JSON bodies as received; `headers` the headers beside them.
     """
 
@@ -71,6 +97,7 @@ class ModelServer:
     retry_after: str | None = "7"
     latency_seconds: float = 30.0
     dimension: int = 1536
+    usage: tuple[int, int] | Count = (PROMPT_TOKENS, COMPLETION_TOKENS)
     url: str = ""
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -85,7 +112,7 @@ class ModelServer:
         self.fault_times -= 1
         return self.fault if self.fault_times >= 0 else None
 
-    def reply(self, body: dict[str, Any]) -> str:
+    def reply(self, body: dict[str, Any]) -> Said:
         if callable(self.script):
             return self.script(body)
         text = self.script[min(self._said, len(self.script) - 1)]
@@ -156,23 +183,26 @@ async def _chat(server: ModelServer, request: Request, *, is_groq: bool) -> Resp
     fault = server.heard(body, dict(request.headers))
     if (refusal := await _meet(server, fault)) is not None:
         return refusal
-    text = "" if fault == "empty" else server.reply(body)
-    reason = "length" if fault == "length" else "stop"
+    said: Said = "" if fault == "empty" else server.reply(body)
+    text, calls = (said.said, _tool_calls(said, server)) if isinstance(said, Calls) else (said, [])
+    reason = "length" if fault == "length" else "tool_calls" if calls else "stop"
     if body.get("stream"):
-        chunks = _chunks(server, body, text, reason, fault, is_groq)
+        chunks = _chunks(server, body, text, calls, reason, fault, is_groq)
         return StreamingResponse(chunks, media_type="text/event-stream")
-    message = {"role": "assistant", "content": text}
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if calls:
+        message["tool_calls"] = calls
     cut = fault == "early_end"
     choice = {"index": 0, "message": message, "finish_reason": None if cut else reason}
-    return JSONResponse(
-        _envelope(body, "chat.completion") | {"choices": [choice], "usage": _usage()}
-    )
+    usage = _usage(server, body, text)
+    return JSONResponse(_envelope(body, "chat.completion") | {"choices": [choice], "usage": usage})
 
 
 async def _chunks(
     server: ModelServer,
     body: dict[str, Any],
     text: str,
+    calls: Sequence[dict[str, Any]],
     reason: str,
     fault: Fault | None,
     is_groq: bool,
@@ -190,16 +220,52 @@ async def _chunks(
             yield f"data: {json.dumps({'error': {'message': 'over capacity'}})}\n\n"
             return
         yield _event(envelope, {"content": word}, None)
+    if fault == "tool_use_failed_late":
+        error = {"message": "secret upstream text", "code": "tool_use_failed", "status_code": 400}
+        yield f"event: error\ndata: {json.dumps({'error': error})}\n\n"
+        return
+    for index, asked in enumerate(calls):
+        for delta in _call_deltas(asked, index, is_groq):
+            yield _event(envelope, {"tool_calls": [delta]}, None)
+    usage = _usage(server, body, text)
     if is_groq:
-        yield _event(envelope | {"x_groq": {"id": "req_1", "usage": _usage()}}, {}, reason)
+        yield _event(envelope | {"x_groq": {"id": "req_1", "usage": usage}}, {}, reason)
     else:
         yield _event(envelope, {}, reason)
         if (body.get("stream_options") or {}).get("include_usage"):
-            yield f"data: {json.dumps(envelope | {'choices': [], 'usage': _usage()})}\n\n"
+            yield f"data: {json.dumps(envelope | {'choices': [], 'usage': usage})}\n\n"
     yield "data: [DONE]\n\n"
 
 
-def _event(envelope: dict[str, Any], delta: dict[str, str], reason: str | None) -> str:
+def _tool_calls(said: Calls, server: ModelServer) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"call_{len(server.requests)}_{index}",
+            "type": "function",
+            "function": {
+                "name": name,
+                "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
+            },
+        }
+        for index, (name, arguments) in enumerate(said.calls)
+    ]
+
+
+def _call_deltas(asked: dict[str, Any], index: int, is_groq: bool) -> list[dict[str, Any]]:
+    """Return a call as it is streamed: whole by Groq, its arguments in pieces by OpenAI."""
+    if is_groq:
+        return [{"index": index, **asked}]
+    name, arguments = asked["function"]["name"], asked["function"]["arguments"]
+    half = len(arguments) // 2
+    first = {"index": index, **asked, "function": {"name": name, "arguments": ""}}
+    rest = [
+        {"index": index, "function": {"arguments": part}}
+        for part in (arguments[:half], arguments[half:])
+    ]
+    return [first, *rest]
+
+
+def _event(envelope: dict[str, Any], delta: dict[str, Any], reason: str | None) -> str:
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
     return f"data: {json.dumps(envelope | {'choices': [choice]})}\n\n"
 
@@ -208,12 +274,9 @@ def _envelope(body: dict[str, Any], kind: str) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": 1_700_000_000, "model": body["model"]}
 
 
-def _usage() -> dict[str, int]:
-    return {
-        "prompt_tokens": PROMPT_TOKENS,
-        "completion_tokens": COMPLETION_TOKENS,
-        "total_tokens": PROMPT_TOKENS + COMPLETION_TOKENS,
-    }
+def _usage(server: ModelServer, body: dict[str, Any], text: str) -> dict[str, int]:
+    asked, said = server.usage if isinstance(server.usage, tuple) else server.usage(body, text)
+    return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
 
 
 async def _embeddings(server: ModelServer, request: Request) -> Response:

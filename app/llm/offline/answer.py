@@ -82,7 +82,9 @@ def _is_about_anything_said(question: str) -> bool:
 
 
 def _question(message: str) -> str:
-    return (texts("question", message) or [message])[-1].strip()
+    """Return what is asked: spelled out, where the user's words leave something unsaid."""
+    meant = texts("question_meant", message) or texts("question", message) or [message]
+    return meant[-1].strip()
 
 
 def _ranked(question: str, quotes: Sequence[Quote], similarity: Similarity | None) -> list[Quote]:

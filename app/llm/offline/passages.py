@@ -58,6 +58,11 @@ def passages_of(message: str, history: Sequence[str]) -> list[Passage]:
         for text in texts("profile", message)
         for line in text.splitlines()
     ]
+    found += [
+        Passage("profile", "[core memory]", one.text)
+        for one in read("core_memory", message)
+        if one.attributes.get("label") == "human"
+    ]
     origins: tuple[Origin, ...] = ("memory", "document")
     found += [
         Passage(

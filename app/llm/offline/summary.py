@@ -34,7 +34,7 @@ def summary(message: str, max_tokens: int) -> str:
     # What was asked says little once something was said, and blurs the summary's vector.
     floor = ASKED if ranked and weights[ranked[0]] >= SAID else 0.0
     for at in ranked:
-        cost = estimate_tokens(_written(lines[at]))
+        cost = estimate_tokens(f"{_written(lines[at])}\n")
         if weights[at] > floor and cost <= left:
             chosen.add(at)
             left -= cost

@@ -13,7 +13,24 @@ def upgrade() -> None:
     op.add_column(
         "sessions", sa.Column("tokens", sa.BigInteger(), nullable=False, server_default="0")
     )
+    op.create_index(
+        "sessions_open",
+        "sessions",
+        ["tenant_id", "user_id", "last_message_at"],
+        sqlite_where=sa.text("state = 'open'"),
+        postgresql_where=sa.text("state = 'open'"),
+    )
     op.add_column("messages", sa.Column("steps", sa.JSON(none_as_null=True), nullable=True))
+    op.drop_index("index_rows_user", "index_rows")
+    op.create_index("index_rows_user", "index_rows", ["namespace", "user_id", "session_id"])
+    op.drop_index("messages_pending", "messages")
+    op.create_index(
+        "messages_pending",
+        "messages",
+        ["tenant_id", "session_id", "seq"],
+        sqlite_where=sa.text("status = 'pending'"),
+        postgresql_where=sa.text("status = 'pending'"),
+    )
     op.create_table(
         "memory_blocks",
         sa.Column("tenant_id", sa.Text(), nullable=False),
@@ -59,6 +76,11 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in ("usage", "store_items", "memory_blocks"):
         op.drop_table(table)
+    op.drop_index("index_rows_user", "index_rows")
+    op.create_index("index_rows_user", "index_rows", ["namespace", "user_id"])
+    op.drop_index("messages_pending", "messages")
+    op.create_index("messages_pending", "messages", ["status", "lease_until"])
     op.drop_column("messages", "steps")
+    op.drop_index("sessions_open", "sessions")
     for column in ("tokens", "metadata", "title"):
         op.drop_column("sessions", column)

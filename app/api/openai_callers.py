@@ -1,0 +1,115 @@
+"""Whose conversation a chat completion belongs to, and which. Touches: nothing.
+
+A user that is named counts only from keys that may name users. From any other key it is ignored
+and not refused, for many clients send `user` whatever they are set up for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from app.api.deps import Id
+from app.api.openai_requests import CompletionRequest, Told
+from app.errors import InvalidRequest
+from app.identity import Caller
+from app.sessions.base import MemoryMode
+
+Headers = Mapping[str, str]
+
+_ID: TypeAdapter[str] = TypeAdapter(Id)
+_NO_TASK = ("", "none", "null", "chat", "{{task}}")  # a placeholder that its client left empty
+# Open WebUI's prompt for a question about files begins as its tasks do, but it is a question.
+_TASK = re.compile(r"\s*### Task:(?!\s*Respond to the user)", re.IGNORECASE)
+# LibreChat's prompts for titles, from its first releases to today's.
+_TITLE = re.compile(
+    r"\s*(?:"
+    r"(?:please )?(?:provide|generate|write) an? (?:extremely )?concise,?"
+    r"(?: 5-word-or-less)? title for (?:the|this) conversation"
+    r"|detect user language and write in the same language an extremely concise title"
+    r"|analyze this conversation and provide:\s+1\. the detected language of the conversation"
+    r")",
+    re.IGNORECASE,
+)
+
+
+def user_of(caller: Caller, headers: Headers, body: CompletionRequest) -> str:
+    """Return whose memory a request is about. Raises `InvalidRequest` where nobody is named."""
+    if caller.role == "user":
+        return caller.acts_for(None)
+    named = _first_id(
+        ("X-User-Id", headers.get("x-user-id")),
+        ("X-OpenWebUI-User-Id", headers.get("x-openwebui-user-id")),
+        ("safety_identifier", body.safety_identifier),
+        ("user", body.user),
+    )
+    if named is None and not caller.is_local:
+        raise InvalidRequest(
+            "this key speaks for many users: name one, in the header X-User-Id or as `user`",
+            param="user",
+        )
+    return caller.acts_for(named)
+
+
+def session_of(headers: Headers, body: CompletionRequest) -> tuple[str | None, bool]:
+    """Return the session that is named, and whether its client always sends the whole of it."""
+    own = _first_id(("X-Session-Id", headers.get("x-session-id")))
+    if own is not None:
+        return own, False
+    chat = _first_id(("X-OpenWebUI-Chat-Id", headers.get("x-openwebui-chat-id")))
+    if chat is not None:
+        return chat, True
+    named = _first_id(
+        ("metadata.session_id", (body.metadata or {}).get("session_id")),
+        ("session_id", body.session_id),
+    )
+    return named, named is None
+
+
+def message_id_of(headers: Headers) -> str | None:
+    """Return the id that makes a repeat return the stored reply, where the client gives one."""
+    return _first_id(("Idempotency-Key", headers.get("idempotency-key")))
+
+
+def memory_of(headers: Headers) -> MemoryMode:
+    """Return what the request may do with the memory."""
+    wish = headers.get("x-memory", "on").strip().lower()
+    known: dict[str, Literal["on", "read", "off"]] = {"on": "on", "read": "read", "off": "off"}
+    if wish not in known:
+        raise InvalidRequest("X-Memory must be on, read or off", param="X-Memory")
+    return known[wish]
+
+
+def is_sdk_retry(headers: Headers) -> bool:
+    """Say whether an OpenAI SDK sends this again by itself."""
+    count = headers.get("x-stainless-retry-count", "")
+    return count.isdecimal() and int(count) > 0
+
+
+def is_aside(headers: Headers, body: CompletionRequest, told: Told) -> bool:
+    """Say whether a client wants a title, tags or the like for itself, and nobody asks anything."""
+    named = headers.get("x-client-task"), (body.metadata or {}).get("task")
+    if any(isinstance(t, str) and t.strip().lower() not in _NO_TASK for t in named):
+        return True
+    if _TASK.match(told.question):
+        return True
+    # A title is asked for on its own, also in the instructions.
+    asked = (told.question, *told.instructions)
+    return not told.before and any(_TITLE.match(text) for text in asked)
+
+
+def _first_id(*named: tuple[str, Any]) -> str | None:
+    """Return the first id that is given; a header that a template left empty is none."""
+    for name, given in named:
+        if given is None or (isinstance(given, str) and not given.strip()):
+            continue
+        try:
+            return _ID.validate_python(given, strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            told = first.get("ctx", {}).get("error", first["msg"])
+            raise InvalidRequest(f"{name}: {told}", param=name) from error
+    return None

@@ -1,0 +1,65 @@
+"""What a client asks for itself: a title, tags, follow-ups. Touches: the small model, the ledger.
+
+Nobody said it, so it is neither stored nor remembered, and nothing is looked up for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from app.errors import PromptTooLarge, UpstreamError
+from app.llm.base import ChatModel, Completion, Say
+from app.llm.tokens import estimate_tokens
+from app.usage import Bill, Ledger
+
+OVERHEAD_TOKENS = 8  # of a message, for its role
+
+
+class Asides:
+    """Answers asides. context_tokens: the model's window; reply_tokens: the longest reply."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        ledger: Ledger,
+        *,
+        context_tokens: int,
+        reply_tokens: int,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._model = model
+        self._ledger = ledger
+        self._context_tokens = context_tokens
+        self._reply_tokens = reply_tokens
+        self._clock = clock
+
+    async def answer(
+        self, tenant_id: str, user_id: str, says: Sequence[Say], reply_tokens: int | None = None
+    ) -> Completion:
+        """Return what the model says to the messages as they are.
+
+        Raises `PromptTooLarge`, `BudgetSpent`, `UpstreamError`.
+        """
+        most = min(
+            self._reply_tokens, reply_tokens or self._reply_tokens, self._context_tokens // 2
+        )
+        room = self._context_tokens - most
+        cost = sum(estimate_tokens(say.content) + OVERHEAD_TOKENS for say in says)
+        if cost > room:
+            raise PromptTooLarge(
+                f"the messages have about {cost} tokens, the model can take {room}",
+                param="messages",
+            )
+        await self._ledger.check(tenant_id, self._clock())
+        bill = Bill(tenant_id, user_id)
+        try:
+            said = await self._model.complete(says, max_tokens=most)
+            usage = said.usage
+            bill.add("aside", said.model, usage.input_tokens, usage.output_tokens, usage.counted)
+        except UpstreamError as error:
+            bill.add_broken("aside", self._model.name, error, input_tokens=cost)
+            raise
+        finally:
+            await self._ledger.record(bill, self._clock())
+        return said

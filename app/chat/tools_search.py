@@ -1,0 +1,204 @@
+"""The tools of an agent that search: memory, history, documents. Touches: memory, knowledge, the
+embedder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
+from typing import TypeVar
+
+from app.chat.ask import Ask
+from app.chat.lines import fact_line
+from app.chat.tool_forms import SearchDocuments, SearchHistory, SearchMemory
+from app.index.base import Filter
+from app.index.filters import validate
+from app.knowledge.search import DocumentSearch, Passage
+from app.llm.base import Embedder
+from app.llm.blocks import block, container
+from app.llm.tokens import estimate_tokens
+from app.llm.tools import ToolAnswer
+from app.memory.base import Fact
+from app.memory.recall import Memory, Recall, Span
+from app.memory.said import Here, Said, Saying
+from app.sessions.base import Turn
+from app.text.sentences import cut_to_sentences
+
+MOST_MESSAGES = 10
+BLOCK_TOKENS = 24  # of the tags around one text
+
+T = TypeVar("T", Memory, Passage)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What there is to search."""
+
+    embedder: Embedder
+    recall: Recall
+    said: Said
+    documents: DocumentSearch
+
+
+class Searches:
+    """The searches of one turn; `memories` and `passages` are what they have found so far.
+
+    now: in the user's time zone. result_tokens: the most that one result takes.
+    """
+
+    def __init__(
+        self, sources: Sources, ask: Ask, turn: Turn, now: datetime, *, result_tokens: int
+    ) -> None:
+        self._sources = sources
+        self._ask = ask
+        self._turn = turn
+        self._now = now
+        self._result_tokens = result_tokens
+        self.memories: list[Memory] = []
+        self.passages: list[Passage] = []
+
+    async def memory(self, form: SearchMemory) -> ToolAnswer:
+        """Search memories of other sessions, and facts of this one too: they can be revised."""
+        ask, recall = self._ask, self._sources.recall
+        question = (await self._sources.embedder.embed([form.query], kind="query"))[0]
+        since, until = self._bounds(form.since, form.until)
+        span = Span(since=since, until=until)
+        recalled, told = await asyncio.gather(
+            recall.search(
+                ask.tenant_id,
+                ask.user_id,
+                question,
+                words=form.query,
+                span=span,
+                leave_out_session=ask.session_id,
+            ),
+            recall.search(
+                ask.tenant_id,
+                ask.user_id,
+                question,
+                words=form.query,
+                span=span,
+                memory_type="fact",
+            ),
+        )
+        found = [self._current(memory) for memory in recalled.memories]
+        known = {fact.fact_id for memory in found for fact in memory.facts}
+        found += [
+            self._current(memory)
+            for memory in told.memories
+            if not known.issuperset(fact.fact_id for fact in memory.facts)
+        ]
+        found = [memory for memory in found if memory.facts or memory.memory_type != "fact"]
+        if not found:
+            return ToolAnswer("No memory fits.")
+        texts = self._fitted([self._memory_text(memory) for memory in found])
+        found = found[: len(texts)]
+        blocks = [
+            block("memory", text, id=f"m{place}", date=f"{self._local(memory.created_at):%Y-%m-%d}")
+            for place, memory, text in zip(_add(self.memories, found), found, texts, strict=True)
+        ]
+        return ToolAnswer(container("memories", blocks), kept=_kept("memories", found))
+
+    async def history(self, form: SearchHistory) -> ToolAnswer:
+        ask = self._ask
+        since, until = self._bounds(form.since, form.until)
+        found = await self._sources.said.search(
+            ask.tenant_id,
+            ask.user_id,
+            form.query,
+            here=Here(ask.session_id, self._turn.question.seq),
+            since=since,
+            until=until,
+            limit=MOST_MESSAGES,
+        )
+        if not found:
+            return ToolAnswer("No message fits.")
+        texts = self._fitted([one.text for one in found])
+        blocks = [self._said(one, text) for one, text in zip(found, texts, strict=False)]
+        places = ", ".join(f"{one.session_id}#{one.seq}" for one in found[: len(texts)])
+        return ToolAnswer(container("messages", blocks), kept=f"Found the messages {places}.")
+
+    async def documents(self, form: SearchDocuments) -> ToolAnswer:
+        """Search within the filters of the request, which the model can only narrow."""
+        if form.filters is not None:
+            validate(form.filters)
+        question = (await self._sources.embedder.embed([form.query], kind="query"))[0]
+        result = await self._sources.documents.search(
+            self._ask.tenant_id,
+            question,
+            words=form.query,
+            filter=_both(self._ask.filters, form.filters),
+            top_k=self._ask.top_k,
+        )
+        found = list(result.passages)
+        if not found:
+            return ToolAnswer("No document fits.")
+        texts = self._fitted([passage.text for passage in found])
+        found = found[: len(texts)]
+        blocks = [
+            block("document", text, id=f"{place}", source=str(one.metadata.get("source", "")))
+            for place, one, text in zip(_add(self.passages, found), found, texts, strict=True)
+        ]
+        return ToolAnswer(container("documents", blocks), kept=_kept("documents", found))
+
+    def _current(self, memory: Memory) -> Memory:
+        """Return a memory without the facts that hold no more."""
+        return replace(memory, facts=tuple(f for f in memory.facts if f.holds(self._now)))
+
+    def _memory_text(self, memory: Memory) -> str:
+        lines = [self._fact_line(fact) for fact in memory.facts]
+        is_told = any(fact.statement == memory.text for fact in memory.facts)
+        return "\n".join(lines if is_told else [*lines, memory.text])
+
+    def _fact_line(self, fact: Fact) -> str:
+        told, _, when = fact_line(fact, self._now.tzinfo or UTC).rpartition(" (")
+        return f"{told} (fact {fact.fact_id}, {when}"
+
+    def _said(self, saying: Saying, text: str) -> str:
+        at = f"{self._local(saying.created_at):%Y-%m-%d %H:%M}"
+        return block("message", text, role=saying.role, date=at, session=saying.session_id)
+
+    def _local(self, moment: datetime) -> datetime:
+        return moment.astimezone(self._now.tzinfo)
+
+    def _bounds(self, since: date | None, until: date | None) -> tuple[datetime | None, ...]:
+        """Return the first moment and the last one of two days in the user's time zone."""
+        zone = self._now.tzinfo
+        begins = None if since is None else datetime.combine(since, time.min, zone)
+        ends = None if until is None else datetime.combine(until, time.max, zone)
+        return begins, ends
+
+    def _fitted(self, texts: Sequence[str]) -> list[str]:
+        """Return the leading texts, the long ones cut: together they fit one result."""
+        share = self._result_tokens // min(len(texts), 4) - BLOCK_TOKENS
+        left, fitted = self._result_tokens, []
+        for text in texts:
+            piece = cut_to_sentences(text, lambda t: estimate_tokens(t) <= share)
+            left -= estimate_tokens(piece) + BLOCK_TOKENS
+            if left < 0:
+                break
+            fitted.append(piece)
+        return fitted
+
+
+def _kept(what: str, found: Sequence[Memory | Passage]) -> str:
+    """Return what may be stored of a search: what is forgotten later must be gone from it."""
+    return f"Found the {what} {', '.join(one.id for one in found)}."
+
+
+def _add(known: list[T], found: Sequence[T]) -> list[int]:
+    """Add what is new to what was found before; returns the places of all, from 1."""
+    places = []
+    for one in found:
+        ids = [other.id for other in known]
+        if one.id not in ids:
+            known.append(one)
+        places.append(ids.index(one.id) + 1 if one.id in ids else len(known))
+    return places
+
+
+def _both(given: Filter | None, asked: Filter | None) -> Filter | None:
+    if given is None or asked is None:
+        return given if asked is None else asked
+    return {"$and": [given, asked]}

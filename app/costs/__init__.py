@@ -1,0 +1,1 @@
+"""What a month will cost, before it is spent."""

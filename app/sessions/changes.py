@@ -1,0 +1,86 @@
+"""What a user changes of a session: its title, its metadata, that it is open. Touches: `sessions`.
+
+Plain functions of a connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from app.db import Connection
+from app.db.tables import sessions
+from app.errors import NotFound
+from app.sessions.base import Described, Session
+from app.sessions.limit import Limit
+from app.sessions.rows import THIS_SESSION, lock_session
+
+_DESCRIBE = (
+    sessions.update()
+    .where(THIS_SESSION)
+    .values(title=sa.bindparam("new_title"), metadata=sa.bindparam("new_metadata"))
+)
+_REOPEN = (
+    sessions.update()
+    .where(THIS_SESSION)
+    .values(
+        state="open",
+        closed_at=None,
+        last_message_at=sa.bindparam("at"),
+        memory_revision=sa.bindparam("revision"),
+    )
+)
+
+
+def describe(
+    connection: Connection, tenant_id: str, session_id: str, user_id: str | None, said: Described
+) -> None:
+    """See `SessionStore.describe`."""
+    session = _locked(connection, tenant_id, session_id, user_id)
+    new: dict[str, Any] = {
+        "new_title": said.get("title", session.title),
+        "new_metadata": said.get("metadata", session.metadata),
+    }
+    connection.execute(_DESCRIBE, {"tenant": tenant_id, "session": session_id} | new)
+
+
+def reopen(
+    connection: Connection,
+    tenant_id: str,
+    session_id: str,
+    user_id: str | None,
+    now: datetime,
+    limit: Limit | None,
+) -> None:
+    """Open a closed session. See `SessionStore.reopen`.
+
+    The revision moves because the job that closed it has used up its key: without, the session
+    would never be closed again.
+    """
+    session = _locked(connection, tenant_id, session_id, user_id)
+    if session.state == "open":
+        return
+    opened = replace(
+        session,
+        state="open",
+        closed_at=None,
+        last_message_at=max(now, session.last_message_at),
+        memory_revision=session.memory_revision + 1,
+    )
+    here = {"tenant": tenant_id, "session": session_id}
+    moved = {"at": opened.last_message_at, "revision": opened.memory_revision}
+    connection.execute(_REOPEN, here | moved)
+    if limit is not None:
+        limit.keep(connection, opened, now)
+
+
+def _locked(
+    connection: Connection, tenant_id: str, session_id: str, user_id: str | None
+) -> Session:
+    session = lock_session(connection, tenant_id, session_id)
+    if session is None or user_id not in (None, session.user_id):
+        raise NotFound("there is no such session", param="session_id")
+    return session
