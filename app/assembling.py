@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 from app.background import Background
 from app.chat.agent import Agent
 from app.chat.aside import Asides
-from app.chat.budget import Budget
-from app.chat.history import Histories, HistorySettings
+from app.chat.composing import Composer
+from app.chat.history import Histories
 from app.chat.place import Places
 from app.chat.retrieve import Retriever
+from app.chat.speaking import Speaker
 from app.chat.tools import FORMS, Parts
 from app.chat.tools_search import Sources
 from app.chat.tools_write import Keepers
 from app.chat.turn import Turns
 from app.chat.understand import Understanding
-from app.chat.window import check_window
 from app.crm.base import Fetcher
 from app.db import Database
 from app.gates import Gates
@@ -40,7 +40,6 @@ from app.memory.blocks import Blocks
 from app.memory.checkpoints import Checkpoints
 from app.memory.entities import Entities
 from app.memory.episodes import Episodes
-from app.memory.eviction import Policy
 from app.memory.evictor import Evictor
 from app.memory.fact_push import FactPusher
 from app.memory.facts import Facts
@@ -57,7 +56,15 @@ from app.memory.retention import Retention
 from app.memory.said import Said
 from app.memory.use import Use
 from app.metrics import Metrics
-from app.picks import pick_agent, pick_counter, pick_kinds, pick_prices, pick_session_limit
+from app.picks import (
+    pick_agent,
+    pick_budget,
+    pick_eviction,
+    pick_history,
+    pick_kinds,
+    pick_prices,
+    pick_session_limit,
+)
 from app.runtime import Limits, Runtime
 from app.sessions.sql import SqlSessions
 from app.settings import Settings
@@ -138,17 +145,7 @@ def assemble(
     )
 
     use = Use(database)
-    evictor = Evictor(
-        database,
-        Policy(
-            settings.eviction_policy,
-            max_age_days=settings.eviction_max_age_days,
-            max_memories=settings.eviction_max_memories,
-            min_importance=settings.eviction_min_importance,
-            keep_facts=settings.eviction_keep_facts,
-        ),
-        run_now=run_now,
-    )
+    evictor = Evictor(database, pick_eviction(settings), run_now=run_now)
     retention = Retention(
         database,
         queue,
@@ -226,59 +223,42 @@ def assemble(
         database, max_facts=settings.profile_max_facts, max_tokens=settings.profile_max_tokens
     )
     blocks = Blocks(database, max_chars=settings.block_max_chars, clock=clock)
-    histories = Histories(
-        sessions,
-        episodes,
-        HistorySettings(
-            settings.history_strategy,
-            settings.history_window,
-            settings.history_tokens,
-            max_messages=settings.history_max_messages,
-            limit_messages=settings.session_limit_messages,
-            limit_tokens=settings.session_limit_tokens,
+    histories = Histories(sessions, episodes, pick_history(settings))
+    budget = pick_budget(settings, chat_model)
+    agent = Agent(
+        pick_agent(chat_model),
+        Parts(
+            Sources(embedder, recall, Said(database), document_search),
+            Keepers(facts, blocks),
+            sessions,
+            load_tools(settings.agent_tools, reserved=FORMS),
+        ),
+        AgentLimits(
+            settings.agent_max_steps,
+            settings.agent_max_tokens,
+            settings.context_tokens,
+            settings.reply_max_tokens,
+            budget.count,
         ),
     )
-    budget = Budget(
-        settings.context_tokens,
-        settings.reply_max_tokens,
-        settings.profile_max_tokens,
-        documents=settings.share_documents,
-        history=settings.share_history,
-        memories=settings.share_memories,
-        count=pick_counter(settings, chat_model),
-    )
-    check_window(budget, block_chars=settings.block_max_chars)
     turns = Turns(
         sessions=sessions,
         episodes=episodes,
         recall=recall,
         documents=document_search,
-        histories=histories,
-        understanding=Understanding(summary_model if settings.question_rewriting else None),
-        retriever=Retriever(embedder, recall, document_search, profile, blocks),
-        agent=Agent(
-            pick_agent(chat_model),
-            Parts(
-                Sources(embedder, recall, Said(database), document_search),
-                Keepers(facts, blocks),
-                sessions,
-                load_tools(settings.agent_tools, reserved=FORMS),
-            ),
-            AgentLimits(
-                settings.agent_max_steps,
-                settings.agent_max_tokens,
-                settings.context_tokens,
-                settings.reply_max_tokens,
-                budget.count,
-            ),
+        composer=Composer(
+            histories,
+            Understanding(summary_model if settings.question_rewriting else None),
+            Retriever(embedder, recall, document_search, profile, blocks),
+            budget,
+            agent_tokens=agent.prompt_tokens,
         ),
+        speaker=Speaker(chat_model, agent, reply_tokens=settings.reply_max_tokens),
         use=use,
         ledger=ledger,
         metrics=metrics,
-        model=chat_model,
         embedding_model=embedder.name,
         background=background,
-        budget=budget,
         timezone=settings.timezone,
         wait_seconds=settings.turn_wait_seconds,
         renew_seconds=settings.turn_lease_seconds / 3,
@@ -349,6 +329,7 @@ def assemble(
             settings.heartbeat_seconds,
             served_model_name=settings.served_model_name,
             public_base_url=settings.public_base_url.rstrip("/"),
+            open_webui_secret=settings.open_webui_jwt_secret,
         ),
         clock=clock,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 
 from fastapi import FastAPI
@@ -30,6 +30,7 @@ from app.api import (
 )
 from app.api.middleware import Envelope
 from app.api.responses import install_error_handlers
+from app.errors import Misconfigured
 from app.settings import Settings, read_settings
 from app.telemetry import set_up_logs
 from app.wiring import open_runtime, utc_now
@@ -49,7 +50,12 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_runtime(chosen, clock=clock) as runtime:
+        async with AsyncExitStack() as opened:
+            try:
+                runtime = await opened.enter_async_context(open_runtime(chosen, clock=clock))
+            except Misconfigured as error:
+                app.state.refusal = error.message  # instead of a traceback, see Envelope
+                raise
             app.state.runtime = runtime
             runtime.start()
             yield
@@ -97,7 +103,10 @@ def create_app(
 def __getattr__(name: str) -> FastAPI:
     """Make `app` for `uvicorn app.main:app`; an import for anything else reads no settings."""
     if name == "app":
-        settings = read_settings()
+        try:
+            settings = read_settings()
+        except Misconfigured as error:
+            raise SystemExit(error.message) from None
         set_up_logs(settings.log_level)
         return create_app(settings)
     raise AttributeError(name)

@@ -10,6 +10,9 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from app.chat.budget import Budget
+from app.chat.history import HistorySettings
+from app.chat.window import check_window
 from app.crm.base import Fetcher
 from app.db import Database
 from app.errors import Misconfigured
@@ -18,6 +21,7 @@ from app.llm.base import ChatModel, Compares, Embedder
 from app.llm.tokens import Count, estimate_tokens
 from app.llm.tools import AgentModel
 from app.memory.episodes import put_close
+from app.memory.eviction import Policy
 from app.sessions.limit import Limit
 from app.settings import Settings
 from app.usage import Prices
@@ -162,6 +166,42 @@ def pick_counter(settings: Settings, model: ChatModel) -> Count:
     if settings.tokenizer_file is not None:
         return file_counter(settings.tokenizer_file)
     return cached_counter(model.name) or estimate_tokens
+
+
+def pick_budget(settings: Settings, model: ChatModel) -> Budget:
+    """Return the room of a prompt. Raises `Misconfigured` where what always stands won't fit."""
+    budget = Budget(
+        settings.context_tokens,
+        settings.reply_max_tokens,
+        settings.profile_max_tokens,
+        documents=settings.share_documents,
+        history=settings.share_history,
+        memories=settings.share_memories,
+        count=pick_counter(settings, model),
+    )
+    check_window(budget, block_chars=settings.block_max_chars)
+    return budget
+
+
+def pick_history(settings: Settings) -> HistorySettings:
+    return HistorySettings(
+        settings.history_strategy,
+        settings.history_window,
+        settings.history_tokens,
+        max_messages=settings.history_max_messages,
+        limit_messages=settings.session_limit_messages,
+        limit_tokens=settings.session_limit_tokens,
+    )
+
+
+def pick_eviction(settings: Settings) -> Policy:
+    return Policy(
+        settings.eviction_policy,
+        max_age_days=settings.eviction_max_age_days,
+        max_memories=settings.eviction_max_memories,
+        min_importance=settings.eviction_min_importance,
+        keep_facts=settings.eviction_keep_facts,
+    )
 
 
 def pick_embedder(settings: Settings) -> Embedder:

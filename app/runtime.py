@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from pydantic import SecretStr
+
 from app.background import Background
 from app.chat.aside import Asides
 from app.chat.history import Histories
@@ -57,6 +59,7 @@ class Limits:
     heartbeat_seconds: float
     served_model_name: str
     public_base_url: str
+    open_webui_secret: SecretStr
 
 
 @dataclass(frozen=True, slots=True)

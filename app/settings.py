@@ -61,6 +61,7 @@ class Settings(BaseSettings):
     # Identity
     allow_anonymous: bool = False
     api_key: Secret = NO_SECRET
+    open_webui_jwt_secret: Secret = NO_SECRET
 
     # Chat model
     groq_api_key: Secret = NO_SECRET

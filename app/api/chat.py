@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Storable, Text, Zone
 from app.api.responses import documented, error_body, event, event_stream
@@ -47,6 +47,18 @@ class HistoryBody(Body):
 
 
 class ChatRequest(Body):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "user_id": "ada",
+                    "session_id": "friday",
+                    "message": "When does Acme Corp's contract renew?",
+                }
+            ]
+        }
+    )
+
     message: Annotated[Text, Field(examples=["When does Acme Corp's contract renew?"])]
     session_id: Annotated[
         Id | None, Field(description="Goes on with a conversation; without one, a new one begins.")
@@ -57,7 +69,7 @@ class ChatRequest(Body):
     client_message_id: Annotated[
         Id | None, Field(description="Makes a repeat return the stored reply.")
     ] = None
-    stream: bool = False
+    stream: Annotated[bool, Field(description="Answer with events instead of one object.")] = False
     memory: Annotated[
         MemoryMode,
         Field(description="on: recall and remember; read: only recall; off: neither."),
@@ -82,7 +94,11 @@ class ChatRequest(Body):
         ),
     ] = None
     history: Annotated[
-        HistoryBody | None, Field(examples=[{"strategy": "window", "window": 3}])
+        HistoryBody | None,
+        Field(
+            description="How much of the conversation the model sees.",
+            examples=[{"strategy": "window", "window": 3}],
+        ),
     ] = None
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from datetime import datetime
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, Self, TypeVar, cast
 
 from fastapi import Depends, Query, Request, Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from app.errors import Forbidden
 from app.identity import Caller
@@ -28,6 +28,16 @@ class Body(BaseModel):
     """A request's body: a field that we don't know is an error, for it may have mattered."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class Change(Body):
+    """What to change of something: what is not sent stays, and something has to be sent."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError(f"needs at least one of {', '.join(type(self).model_fields)}")
+        return self
 
 
 class MemoryFactOut(BaseModel):
@@ -112,13 +122,14 @@ def _printable(text: str) -> str:
 
 
 Storable = AfterValidator(_storable)
+Printable = AfterValidator(_printable)
 NotBlank = AfterValidator(_not_blank)
 Text = Annotated[str, Storable, NotBlank]
 Id = Annotated[
     str,
     Field(min_length=1, max_length=ID_BYTES),
     AfterValidator(_short),
-    AfterValidator(_printable),
+    Printable,
     NotBlank,
     AfterValidator(_addressable),
 ]

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from app.api.cursors import decoded, encoded
-from app.api.deps import Body, CallerDep, Id, NotBlank, RuntimeDep, Storable, UserQuery
+from app.api.deps import Body, CallerDep, Change, Id, NotBlank, RuntimeDep, Storable, UserQuery
 from app.api.fact_models import (
     DeletedFact,
     FactHistory,
@@ -62,7 +62,7 @@ class NewFact(Body):
     mark: MarkOut | None = Field(None, description="Marked: eviction leaves it alone.")
 
 
-class FactChange(Body):
+class FactChange(Change):
     """What to correct; what is not sent stays. `mark` and `ends_at` are emptied by null."""
 
     value: Told | None = Field(None, examples=["Porto"])
@@ -72,12 +72,6 @@ class FactChange(Body):
     valid_from: Moment | None = Field(None, examples=["2026-03-01T00:00:00Z"])
     ends_at: Moment | None = Field(None, description="When it ends, where that is known.")
     mark: MarkOut | None = Field(None, description="Marked: eviction leaves it alone.")
-
-    @model_validator(mode="after")
-    def _says_something(self) -> FactChange:
-        if not self.model_fields_set:
-            raise ValueError(f"needs at least one of {', '.join(type(self).model_fields)}")
-        return self
 
 
 @router.get("/memories/facts", responses=documented(403, 422))

@@ -26,7 +26,7 @@ _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 class Envelope:
     """Gives each request an id (its own `X-Request-ID` if it has a proper one), returns it in the
     answer, logs one line without content, refuses a body over the limit with 413, and answers
-    what nobody foresaw with 500.
+    what nobody foresaw with 500. A start that settings stopped says so in one line.
 
     limits: bytes of a body by the path's beginning, where they differ from `max_body_bytes`.
     """
@@ -40,7 +40,7 @@ class Envelope:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, _in_words(scope, send))
             return
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
@@ -81,6 +81,18 @@ class Envelope:
             if path.startswith(beginning):
                 return limit
         return self._max_body_bytes
+
+
+def _in_words(scope: Scope, send: Send) -> Send:
+    """Let a start that wrong settings stopped end in their message, not in a traceback."""
+
+    async def said(message: Message) -> None:
+        refusal = getattr(scope["app"].state, "refusal", None)
+        if message["type"] == "lifespan.startup.failed" and refusal is not None:
+            message = {**message, "message": refusal}
+        await send(message)
+
+    return said
 
 
 def _limited(receive: Receive, limit: int) -> Receive:

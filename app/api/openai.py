@@ -83,7 +83,8 @@ async def complete(
     """
     headers = request.headers
     mode = _mode(body.model, runtime)
-    user_id = user_of(caller, headers, body)
+    secret = runtime.limits.open_webui_secret.get_secret_value()
+    user_id = user_of(caller, headers, body, secret, runtime.clock())
     told = read_messages(body.messages)
     completion = Completion(body.model)
     with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
@@ -196,7 +197,7 @@ def _mode(model: str, runtime: Runtime) -> Mode:
     modes = _modes(runtime)
     if model not in modes:
         known = " and ".join(repr(name) for name in modes)
-        missing = NotFound(f"there is no model {model!r}; there are {known}", param="model")
+        missing = NotFound(f"there is no model {model[:100]!r}; there are {known}", param="model")
         missing.code = "model_not_found"
         raise missing
     return modes[model]

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from app.api.deps import Id
+from app.api.open_webui import HEADER, signed_user
 from app.api.openai_requests import CompletionRequest, Told
 from app.errors import InvalidRequest
 from app.identity import Caller
 from app.sessions.base import MemoryMode
+from app.text.tasks import TASK
 
 Headers = Mapping[str, str]
 
 _ID: TypeAdapter[str] = TypeAdapter(Id)
 _NO_TASK = ("", "none", "null", "chat", "{{task}}")  # a placeholder that its client left empty
-# Open WebUI's prompt for a question about files begins as its tasks do, but it is a question.
-_TASK = re.compile(r"\s*### Task:(?!\s*Respond to the user)", re.IGNORECASE)
 # LibreChat's prompts for titles, from its first releases to today's.
 _TITLE = re.compile(
     r"\s*(?:"
@@ -36,19 +37,28 @@ _TITLE = re.compile(
 )
 
 
-def user_of(caller: Caller, headers: Headers, body: CompletionRequest) -> str:
-    """Return whose memory a request is about. Raises `InvalidRequest` where nobody is named."""
+def user_of(
+    caller: Caller, headers: Headers, body: CompletionRequest, secret: str, now: datetime
+) -> str:
+    """Return whose memory a request is about.
+
+    secret: what Open WebUI signs with; "" lets its signed header count for nothing.
+    Raises `InvalidRequest` where nobody is named, `Forbidden` for a signature that is wrong.
+    """
     if caller.role == "user":
         return caller.acts_for(None)
+    token = headers.get(HEADER.lower())
     named = _first_id(
-        ("X-User-Id", headers.get("x-user-id")),
-        ("X-OpenWebUI-User-Id", headers.get("x-openwebui-user-id")),
+        (HEADER, signed_user(token, secret, now) if token and secret else None),
+        ("X-User-Id", _header(headers, "x-user-id")),
+        ("X-OpenWebUI-User-Id", _header(headers, "x-openwebui-user-id")),
         ("safety_identifier", body.safety_identifier),
         ("user", body.user),
     )
     if named is None and not caller.is_local:
+        hint = f" ({HEADER} needs OPEN_WEBUI_JWT_SECRET)" if token and not secret else ""
         raise InvalidRequest(
-            "this key speaks for many users: name one, in the header X-User-Id or as `user`",
+            f"this key speaks for many users: name one, in the header X-User-Id or as `user`{hint}",
             param="user",
         )
     return caller.acts_for(named)
@@ -56,10 +66,10 @@ def user_of(caller: Caller, headers: Headers, body: CompletionRequest) -> str:
 
 def session_of(headers: Headers, body: CompletionRequest) -> tuple[str | None, bool]:
     """Return the session that is named, and whether its client always sends the whole of it."""
-    own = _first_id(("X-Session-Id", headers.get("x-session-id")))
+    own = _first_id(("X-Session-Id", _header(headers, "x-session-id")))
     if own is not None:
         return own, False
-    chat = _first_id(("X-OpenWebUI-Chat-Id", headers.get("x-openwebui-chat-id")))
+    chat = _first_id(("X-OpenWebUI-Chat-Id", _header(headers, "x-openwebui-chat-id")))
     if chat is not None:
         return chat, True
     named = _first_id(
@@ -71,7 +81,7 @@ def session_of(headers: Headers, body: CompletionRequest) -> tuple[str | None, b
 
 def message_id_of(headers: Headers) -> str | None:
     """Return the id that makes a repeat return the stored reply, where the client gives one."""
-    return _first_id(("Idempotency-Key", headers.get("idempotency-key")))
+    return _first_id(("Idempotency-Key", _header(headers, "idempotency-key")))
 
 
 def memory_of(headers: Headers) -> MemoryMode:
@@ -86,7 +96,7 @@ def memory_of(headers: Headers) -> MemoryMode:
 def is_sdk_retry(headers: Headers) -> bool:
     """Say whether an OpenAI SDK sends this again by itself."""
     count = headers.get("x-stainless-retry-count", "")
-    return count.isdecimal() and int(count) > 0
+    return count.isdecimal() and count.strip("0") != ""
 
 
 def is_aside(headers: Headers, body: CompletionRequest, told: Told) -> bool:
@@ -94,11 +104,20 @@ def is_aside(headers: Headers, body: CompletionRequest, told: Told) -> bool:
     named = headers.get("x-client-task"), (body.metadata or {}).get("task")
     if any(isinstance(t, str) and t.strip().lower() not in _NO_TASK for t in named):
         return True
-    if _TASK.match(told.question):
+    if TASK.match(told.question):
         return True
     # A title is asked for on its own, also in the instructions.
     asked = (told.question, *told.instructions)
     return not told.before and any(_TITLE.match(text) for text in asked)
+
+
+def _header(headers: Headers, name: str) -> str | None:
+    """Return a header's text, that of UTF-8 too: servers read it as Latin-1, whatever it is."""
+    told = headers.get(name)
+    try:
+        return None if told is None else told.encode("latin-1").decode()
+    except UnicodeError:
+        return told
 
 
 def _first_id(*named: tuple[str, Any]) -> str | None:

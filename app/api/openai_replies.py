@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import uuid
@@ -11,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from app.api.responses import one_line
 from app.chat.running import Answer
 from app.knowledge.search import Passage
 from app.memory.recall import Memory
@@ -192,4 +192,4 @@ class Completion:
 
 def data(body: Mapping[str, Any]) -> str:
     """Return a server-sent event without a name: OpenAI's clients know no other."""
-    return f"data: {json.dumps(body, ensure_ascii=False)}\n\n"
+    return f"data: {one_line(body)}\n\n"

@@ -15,6 +15,9 @@ from pydantic import AfterValidator, BaseModel, Field
 from app.api.deps import Storable
 from app.errors import InvalidRequest
 from app.llm.base import Role, Say, ToolCall
+from app.text.clean import is_shallow
+
+MAX_MESSAGES = 10_000
 
 ROLES: dict[str, Role] = {
     "system": "system",
@@ -59,8 +62,8 @@ class MessageIn(BaseModel):
     def kinds(self) -> list[str]:
         """Return the types of the parts that are no text."""
         parts = self.content if isinstance(self.content, list) else []
-        kinds = {str(part.get("type")) for part in parts if isinstance(part, dict)}
-        return sorted(kinds - {"text"})
+        kinds = {_named(part.get("type"))[:40] for part in parts if isinstance(part, dict)}
+        return sorted(kinds - {"text", ""})
 
 
 class StreamOptions(BaseModel):
@@ -73,7 +76,12 @@ class CompletionRequest(BaseModel):
     model: Annotated[str, Field(examples=["conversational-rag"])]
     messages: Annotated[
         list[MessageIn],
-        Field(min_length=1, description="The conversation so far; the user's message last."),
+        Field(
+            min_length=1,
+            max_length=MAX_MESSAGES,
+            description="The conversation so far; the user's message last.",
+            examples=[[{"role": "user", "content": "When does Acme Corp's contract renew?"}]],
+        ),
     ]
     stream: bool | None = False
     stream_options: StreamOptions | None = None
@@ -154,8 +162,12 @@ def _call(given: Mapping[str, Any]) -> ToolCall:
         json.dumps(arguments, ensure_ascii=False).encode()  # no half surrogates from its escapes
     except (ValueError, RecursionError):
         arguments = None
-    known = arguments if isinstance(arguments, dict) else {}
-    return ToolCall(str(given.get("id", "")), str(called.get("name", "")), known)
+    known = arguments if isinstance(arguments, dict) and is_shallow(arguments) else {}
+    return ToolCall(_named(given.get("id")), _named(called.get("name")), known)
+
+
+def _named(given: Any) -> str:
+    return given if isinstance(given, str) else ""
 
 
 def _text_of(part: Any) -> str:

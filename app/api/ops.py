@@ -34,7 +34,7 @@ class Summaries(BaseModel):
     last_error: str | None
 
 
-class Deliveries(BaseModel):
+class InboxCounts(BaseModel):
     """Webhook events that wait, and those that kept failing and were put aside."""
 
     pending: int
@@ -52,7 +52,7 @@ class Ready(BaseModel):
     parts: dict[str, Part]
     summaries: Summaries
     jobs: dict[str, dict[str, Any]]
-    deliveries: Deliveries
+    deliveries: InboxCounts
     stale_records: dict[str, int]
     loops: dict[str, str]
     late_failures: int
@@ -124,7 +124,7 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
             last_error=next((k["last_error"] for k in summaries if k["last_error"]), None),
         ),
         jobs=waiting,
-        deliveries=Deliveries.model_validate(deliveries),
+        deliveries=InboxCounts.model_validate(deliveries),
         stale_records=await runtime.records.stale() if has_database else {},
         loops=dict(loops),
         late_failures=runtime.background.late_failures,

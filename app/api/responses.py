@@ -22,6 +22,8 @@ from app.errors import AppError, InvalidRequest, TooLarge, Unauthenticated
 from app.telemetry import request_id
 
 _CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+MOST_TOLD_CHARS = 1_000
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 _OPENAI = "/v1/"
 # Where OpenAI's clients call with a base URL that lacks its /v1, or an endpoint that we don't have.
 _OPENAI_PATHS = re.compile(r"/(?:completions|models|embeddings|responses)/?$")
@@ -123,19 +125,33 @@ def _as_app_error(error: RequestValidationError) -> InvalidRequest:
         message = f"the body is not valid JSON: {first['ctx']['error']}, at character {where}"
         where = ""
     elif kind == "model_attributes_type":
-        message = "the body must be a JSON object, sent with Content-Type: application/json"
+        message = (
+            f"{where} must be a JSON object"
+            if where
+            else "the body must be a JSON object, sent with Content-Type: application/json"
+        )
     elif kind == "value_error":
         message = f"{where or 'the body'} {first['ctx']['error']}"
     elif kind == "extra_forbidden":
         message = f"unknown field {where!r}"
     else:
         message = f"{where or 'body'}: {first['msg']}"
-    return InvalidRequest(message, param=where or None)
+    return InvalidRequest(_short(message), param=_short(where) or None)
+
+
+def _short(told: str) -> str:
+    """Return a text that may hold what was sent, cut: that may be megabytes."""
+    return told if len(told) <= MOST_TOLD_CHARS else told[: MOST_TOLD_CHARS - 1] + "…"
 
 
 def event(name: str, data: Mapping[str, Any]) -> str:
     """Return one server-sent event."""
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+    return f"event: {name}\ndata: {one_line(data)}\n\n"
+
+
+def one_line(data: Mapping[str, Any]) -> str:
+    """Return JSON without any of the line ends of Unicode, at which some clients cut an event."""
+    return json.dumps(data, ensure_ascii=False).translate(_LINE_ENDS)
 
 
 def event_stream(events: AsyncIterator[str], *, heartbeat_seconds: float) -> StreamingResponse:

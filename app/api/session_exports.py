@@ -168,7 +168,8 @@ async def _json(
 async def _to_import(session: Session, said: AsyncIterator[Message]) -> AsyncIterator[str]:
     """Give what an import takes: no empty reply, and no time before that of the message above."""
     opened = {"session_id": session.session_id}
-    yield f'{{"timezone": {json.dumps(session.timezone)}, "conversations": ['
+    whose = json.dumps(session.user_id, ensure_ascii=False)
+    yield f'{{"user_id": {whose}, "timezone": {json.dumps(session.timezone)}, "conversations": ['
     yield json.dumps(opened, ensure_ascii=False)[:-1] + ', "messages": ['
     between, last = "\n", session.created_at
     async for message in said:

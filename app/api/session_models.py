@@ -7,9 +7,9 @@ import math
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field
 
-from app.api.deps import Body, NotBlank, Storable
+from app.api.deps import Change, NotBlank, Printable, Storable
 from app.sessions.base import Message, Session
 from app.sessions.titles import shown_title
 
@@ -40,11 +40,12 @@ Title = Annotated[
     Storable,
     NotBlank,
     AfterValidator(lambda text: " ".join(text.split())),
+    Printable,
 ]
 FlatJson = Annotated[dict[str, Any], Storable, AfterValidator(_flat)]
 
 
-class SessionChange(Body):
+class SessionChange(Change):
     """What to change; what is not sent stays, null empties."""
 
     title: Title | None = Field(
@@ -57,12 +58,6 @@ class SessionChange(Body):
         description="Your own, as a whole: texts, numbers, true, false, null; at most 16 KB.",
         examples=[{"channel": "web", "ticket": 4711}],
     )
-
-    @model_validator(mode="after")
-    def _says_something(self) -> SessionChange:
-        if not self.model_fields_set:
-            raise ValueError(f"needs at least one of {', '.join(type(self).model_fields)}")
-        return self
 
 
 class SessionOut(BaseModel):

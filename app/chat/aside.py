@@ -5,15 +5,15 @@ Nobody said it, so it is neither stored nor remembered, and nothing is looked up
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from app.chat.budget import LONGEST_TOKEN_CHARS
 from app.errors import PromptTooLarge, UpstreamError
 from app.llm.base import ChatModel, Completion, Say
-from app.llm.tokens import estimate_tokens
+from app.llm.tokens import MESSAGE_TOKENS, estimate_tokens
 from app.usage import Bill, Ledger
-
-OVERHEAD_TOKENS = 8  # of a message, for its role
 
 
 class Asides:
@@ -45,7 +45,13 @@ class Asides:
             self._reply_tokens, reply_tokens or self._reply_tokens, self._context_tokens // 2
         )
         room = self._context_tokens - most
-        cost = sum(estimate_tokens(say.content) + OVERHEAD_TOKENS for say in says)
+        length = sum(len(say.content) for say in says)
+        if length > room * LONGEST_TOKEN_CHARS:  # not even counted: that takes a second
+            raise PromptTooLarge(
+                f"the messages have {length} characters, the model can take {room} tokens",
+                param="messages",
+            )
+        cost = await asyncio.to_thread(_cost, says)
         if cost > room:
             raise PromptTooLarge(
                 f"the messages have about {cost} tokens, the model can take {room}",
@@ -63,3 +69,7 @@ class Asides:
         finally:
             await self._ledger.record(bill, self._clock())
         return said
+
+
+def _cost(says: Sequence[Say]) -> int:
+    return sum(estimate_tokens(say.content) + MESSAGE_TOKENS for say in says)

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.errors import Misconfigured
-from app.llm.tokens import Count, estimate_tokens
+from app.llm.tokens import FRAME_TOKENS, Count, estimate_tokens
 from app.text.sentences import cut_to_sentences, pieces
 
-FRAME_TOKENS = 100  # what a provider puts around the messages, such as gpt-oss' own system text
-MESSAGE_TOKENS = 6  # the role of a message, and its marks
 SMALLEST_CUT_TOKENS = 40  # less of an item than this is not worth its place
 LONGEST_TOKEN_CHARS = 16  # on average: a text of more is too long, and is not counted at all
 ELLIPSIS = " …"

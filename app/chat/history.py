@@ -156,7 +156,7 @@ class Histories:
         The summary is of what we stored, and where that is less than what is told, it can't stand
         for the messages that are left out by `summary`: they stay.
         """
-        units, dropped = units_of(told)
+        units, dropped = await asyncio.to_thread(units_of, told)  # there may be many
         start = max(last_messages(units, self._settings.max_messages), await cut.start(units))
         episode, stored = None, before_seq - 1
         if cut.strategy == "summary" and sum(not is_pinned(unit) for unit in units) <= stored:

@@ -26,20 +26,22 @@ _ANEW = (  # another form of what was said, without anything else that it could 
     r"|a few )?"
     r"(?:simple |simpler |plain |other |fewer |more |short |bullet )?(?:words?|terms|points?"
     r"|sentences?"
-    r"|list|table|details?|bullets|paragraph))"
+    r"|list|table|details?|bullets|paragraph)"
+    r"|more (?:simply|clearly|briefly|slowly|precisely))"
 )
 _DAS = r"(?:das|es|deine (?:letzte )?antwort|die (?:letzte )?antwort)"
 _CELA = r"(?:(?:ta|votre|la) (?:dernière )?réponse|ça|cela)"
 _ESO = r"(?:(?:tu|su|la) (?:última )?respuesta|eso|lo)"
 _CORE = (
     # English
-    rf"(?:say|tell me|repeat|explain)(?: me)? {_THAT}"
-    r"(?: (?:again|once more|one more time|differently))?",
+    rf"(?:say|tell me|repeat|explain)(?: me)? {_THAT}(?: (?:one more time|{_ANEW}))?",
     r"repeat(?: yourself| again)?|come again|what does that mean",
     r"(?:what|how) do you mean(?: by (?:that|this|it))?",
     r"what (?:did|do) you(?: just)? (?:say|mean)(?: again| just now)?",
     r"what did i just (?:say|ask)|what was (?:that|my last question)",
-    r"i (?:don't|didn't|do not|did not) (?:get|understand|catch|follow)(?: (?:that|it|you|this))?",
+    r"i (?:don't|didn't|do not|did not) (?:understand|catch|follow)(?: (?:that|it|you|this))?",
+    r"i (?:don't|do not) get(?: (?:that|it|you|this))?",  # "I didn't get it": the parcel, maybe
+    r"i (?:didn't|did not) get (?:that|you)",
     rf"(?:rephrase|reword|clarify|simplify|shorten|summari[sz]e|translate|rewrite|explain|put)"
     rf"(?: {_THAT}(?: (?:in|into|to|as|for)(?: [\w'-]+){{1,4}})?)?(?: {_ANEW})?",
     rf"(?:give|show|tell|send) me (?:that|it|this)(?: {_ANEW})?",

@@ -201,15 +201,18 @@ def _end_alike(before: Sequence[Say], stored: Sequence[_Exchange]) -> bool:
 
 
 def _exchanges(before: Sequence[Say]) -> list[tuple[str, str]]:
-    """Return each question that was told with what was said to it."""
+    """Return the last questions that were told, each with what was said to it."""
     found: list[tuple[str, str]] = []
-    for say in before:
-        if say.role == "user":
-            found.append((_bare(say.content), ""))
-        elif say.role == "assistant" and found:
-            question, said = found[-1]
-            found[-1] = question, _bare(f"{said} {say.content}")
-    return found
+    said: list[str] = []
+    for say in reversed(before):
+        if say.role == "assistant":
+            said.append(say.content)
+        elif say.role == "user":
+            found.append((_bare(say.content), _bare(" ".join(reversed(said)))))
+            said = []
+            if len(found) == 2 * TAIL_MESSAGES:  # a tail holds no more
+                break
+    return found[::-1]
 
 
 def _is_told(told: tuple[str, str], stored: _Exchange) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
-from app.chat.budget import MESSAGE_TOKENS, Budget, Item, cut, share_out
+from app.chat.budget import Budget, Item, cut, share_out
 from app.chat.instructions import CHAT
 from app.chat.lines import fact_line, memory_text
 from app.chat.rendering import (
@@ -26,6 +26,7 @@ from app.chat.window import JOIN_TOKENS, tokens_left, tokens_of
 from app.knowledge.search import Passage
 from app.llm.base import Say
 from app.llm.blocks import block
+from app.llm.tokens import MESSAGE_TOKENS
 from app.memory.base import Fact
 from app.memory.blocks import Block
 from app.memory.recall import Memory

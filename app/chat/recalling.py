@@ -88,6 +88,40 @@ _ABOUT_USER = re.compile(
     r"|我的(?:名字|生日)"
 )
 
+# Who else was told: what was said to a customer, or by the business, may stand in its documents.
+_OTHERS = re.compile(
+    r"\b(?:speak|spoken?|talk(?:ed)?|chat(?:ted)?|discussion|conversation|session|call)"
+    r"(?: last| recently| just)? (?:to|with) (?!you\b)\w"
+    r"|\b(?:tell|told) (?!you\b|me\b|us\b|about\b|that\b|of\b|last\b|yesterday\b|today\b"
+    r"|before\b|earlier\b|in\b|on\b)\w"
+    r"|\bask(?:ed)? (?:support|sales|service|him|her|them|someone|somebody|the|our|my)\b"
+    r"|\b(?:did|have|had) you .{0,20}\b(?:say|said|tell|told|mention(?:ed)?)\b"
+    r"(?!.*\b(?:last|yesterday|ago|before|earlier|again)\b)"
+    r"|\bwe (?:say|said|mention(?:ed)?)\b|\bhast du .{0,60}\bgesagt\b"
+    r"|\b(?:m'as-tu|tu m'as) dit\b|\bme dijiste que\b|\bmi hai detto che\b"
+    r"|\bmit (?!dir\b|mir\b|uns\b)\w|\bavec (?!toi\b|vous\b|moi\b)\w"
+    r"|\bcon (?!te\b|lei\b|voi\b|usted\b)\w|\bcom (?!você\b)\w|\bmet (?!jou\b|je\b|u\b)\w"
+    r"|\bс (?!тобой\b|вами\b)\w|(?:さん|様|氏)[にと]|[和跟](?!你|您)"
+)
+# "I told you that I am vegan. Which menu …?": what is said is no question, and another comes.
+_MORE_THAN_ONE = re.compile(
+    r"(?:[^\W\d_]{4}\.|[!?…])[\"')]*\s+\w|[。！？!?]\s*\w|,(?=[\u3040-\u9fff])|(?:が|けど|ので|から)、"
+    r"|, (?:what|which|who|where|when|how|why|does|do|is|are|can)\b"
+    r"|\bmy \w+(?: and|,) (?:the|your)\b"
+    r"|\b(?:and|und|et|y|e|ed|en|и) (?:also |auch |aussi )?(?:what|which|who|where|when|how|why"
+    r"|does|do|is|are|can|could|should|was|welche\w*|wer|wo|wann|wie|ist|sind|kann|passt|quel\w*|qui|où"
+    r"|quand|comment|combien|est|qué|cuál\w*|quién|dónde|cuándo|cómo|cuánto|quale|chi|dove|come"
+    r"|quanto"
+    r"|wat|waar|hoe|wanneer|что|где|когда|как|сколько)\b"
+)
+_STATES = re.compile(
+    r"^\W*(?:(?:hi|hello|hey|ok|okay|so|well|but|and|also|look|sorry|hallo|also|bonjour|hola|ciao)"
+    r"\W+)?(?:(?:last \w+|yesterday|earlier|today|before|gestern|hier|ayer|ieri|ontem|вчера),? )?"
+    r"(?:(?:as|like|since|because|when|wie|comme|como|come|zoals|как) )?"
+    r"(?:i|we|i've|we've|i'd|we'd|ich|wir|j'ai|je|nous|on a|yo|io|eu|ik|wij|я|мы"
+    r"|(?:como|come) (?:te|le|les|ti|vi))\b"
+)
+
 _EAST = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _EAST_TALK = re.compile(
     "[我你您们們咱了什么麼吗嗎过過的聊问問说說谈談告诉訴讨討论論提到都和跟在有没呢私僕俺何なにをはがにのでと話聞言質相し"
@@ -106,7 +140,8 @@ _TALK = frozenset(
         "deciso abbiamo disse contei perguntei falei falamos conversamos heb hebben gezegd "
         "verteld gevraagd besproken gesproken gepraat besloten waarover говорил говорила сказал "
         "сказала спрашивал спрашивала спросил спросила говорили обсуждали решили тебе вам о чем "
-        "чём " + " ".join((*c.LAST, *c.AGO_AFTER))
+        "чём hi hello hey thanks hallo danke bonjour merci hola gracias ciao grazie "
+        + " ".join((*c.LAST, *c.AGO_AFTER))
     )
 )
 
@@ -125,6 +160,16 @@ def asks_what_is_remembered(said: str) -> bool:
 
 def asks_about_user(said: str) -> bool:
     return _ABOUT_USER.search(said) is not None
+
+
+def speaks_of_others(said: str) -> bool:
+    """Say whether what was said was so to others than us, or may have been by the business."""
+    return _OTHERS.search(said) is not None
+
+
+def says_more(said: str) -> bool:
+    """Say whether a statement of what was said goes before the question, or a second one comes."""
+    return bool(_MORE_THAN_ONE.search(said) or _STATES.search(said))
 
 
 def asks_for_anything_said(text: str, time: str) -> bool:

@@ -11,35 +11,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.chat.ask import Ask
-from app.chat.history import History
-from app.chat.prompt import Prompt
-from app.chat.retrieve import Retrieved
-from app.chat.running import Step
-from app.chat.understand import Understood
-from app.knowledge.search import Passage
+from app.chat.composing import Composed
+from app.chat.draft import Draft
 from app.llm.base import Finish
-from app.memory.recall import Memory
 
 Receipt = dict[str, Any]
 
 
 def write_receipt(
     ask: Ask,
-    understood: Understood,
-    history: History,
-    retrieved: Retrieved,
-    prompt: Prompt,
+    composed: Composed,
+    draft: Draft,
     finish: Finish,
     *,
-    memories: Sequence[Memory],
-    passages: Sequence[Passage],
-    steps: Sequence[Step],
     calls: Sequence[Mapping[str, Any]],
     embedding_model: str,
-    milliseconds: Mapping[str, float],
 ) -> Receipt:
     """Return what went into a reply, with scores, thresholds and tokens."""
-    recalled, found = retrieved.recalled, retrieved.found
+    prompt, history, retrieved = composed.prompt, composed.history, composed.retrieved
+    understood, recalled, found = composed.understood, retrieved.recalled, retrieved.found
     return {
         "question": ask.text,
         "mode": ask.mode,
@@ -53,6 +43,7 @@ def write_receipt(
             "since": None if understood.since is None else understood.since.isoformat(),
             "until": None if understood.until is None else understood.until.isoformat(),
             "range_dropped": retrieved.range_dropped,
+            "route_dropped": retrieved.route_dropped,
         },
         "memory": {
             "mode": ask.memory,
@@ -68,7 +59,7 @@ def write_receipt(
                     "why": list(memory.why),
                     "fact_ids": [fact.fact_id for fact in memory.facts],
                 }
-                for memory in memories
+                for memory in draft.memories
             ],
             "dropped": prompt.dropped["memories"],
         },
@@ -86,7 +77,7 @@ def write_receipt(
                     "relevance": p.relevance,
                     "why": dict(p.why),
                 }
-                for p in passages
+                for p in draft.passages
             ],
             "dropped": prompt.dropped["documents"],
         },
@@ -105,7 +96,7 @@ def write_receipt(
                 "is_error": step.is_error,
                 "is_refused": step.is_refused,
             }
-            for step in steps
+            for step in draft.steps
         ],
         "tokens": {
             "input": finish.usage.input_tokens,
@@ -118,7 +109,7 @@ def write_receipt(
         "model": finish.model,
         "embedding_model": embedding_model,
         "finish_reason": finish.reason,
-        "milliseconds": dict(milliseconds),
+        "milliseconds": draft.milliseconds(),
     }
 
 

@@ -34,11 +34,13 @@ class Retrieved:
     """None where the route, or the turn's wish to do without memory, left a namespace out.
 
     range_dropped: nothing fitted in the time that was asked for, so all of memory was searched.
+    route_dropped: nothing was found where the route says, so the other namespace was searched too.
     """
 
     recalled: Recalled | None = None
     found: Found | None = None
     range_dropped: bool = False
+    route_dropped: bool = False
 
 
 class Retriever:
@@ -68,31 +70,41 @@ class Retriever:
         return Known(profile, blocks)
 
     async def search(self, ask: Ask, understood: Understood) -> Retrieved:
-        """Search where the route says. Raises `UpstreamError` of the embedder or the index."""
-        wants_memory = understood.route in ("memory", "hybrid") and ask.memory != "off"
-        wants_documents = understood.route in ("knowledge", "hybrid") or not wants_memory
+        """Search where the route says, and in the other namespace where that finds nothing.
+
+        A wrong route costs one more search then, and no answer. Raises `UpstreamError` of the
+        embedder or the index.
+        """
         if understood.route == "clarification":
             return Retrieved()
         question = (await self._embedder.embed([understood.question], kind="query"))[0]
-
-        async def memories() -> tuple[Recalled | None, bool]:
-            return (
-                await self._memories(ask, understood, question) if wants_memory else (None, False)
-            )
-
-        async def documents() -> Found | None:
-            if not wants_documents:
-                return None
-            return await self._documents.search(
-                ask.tenant_id,
-                question,
-                words=understood.question,
-                filter=ask.filters,
-                top_k=ask.top_k,
-            )
-
-        (recalled, range_dropped), found = await asyncio.gather(memories(), documents())
+        if ask.memory == "off":
+            return Retrieved(found=await self._passages(ask, understood, question))
+        if understood.route == "memory":
+            recalled, range_dropped = await self._memories(ask, understood, question)
+            if recalled.memories:
+                return Retrieved(recalled, range_dropped=range_dropped)
+            found = await self._passages(ask, understood, question)
+            return Retrieved(recalled, found, range_dropped, route_dropped=True)
+        if understood.route == "knowledge":
+            found = await self._passages(ask, understood, question)
+            if found.passages:
+                return Retrieved(found=found)
+            recalled, range_dropped = await self._memories(ask, understood, question)
+            return Retrieved(recalled, found, range_dropped, route_dropped=True)
+        (recalled, range_dropped), found = await asyncio.gather(
+            self._memories(ask, understood, question), self._passages(ask, understood, question)
+        )
         return Retrieved(recalled, found, range_dropped)
+
+    async def _passages(self, ask: Ask, understood: Understood, question: Values) -> Found:
+        return await self._documents.search(
+            ask.tenant_id,
+            question,
+            words=understood.question,
+            filter=ask.filters,
+            top_k=ask.top_k,
+        )
 
     async def _memories(
         self, ask: Ask, understood: Understood, question: Values

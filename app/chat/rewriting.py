@@ -3,8 +3,8 @@
 Touches: the small model.
 
 What a model writes here is searched for, so it may say no more than was said: a rewrite that drops
-or invents a name, a number or a negation, or that answers, is refused, and the user's own words
-stand.
+or invents a name, a number or a negation, that keeps no telling word of the message, or that
+answers, is refused, and the user's own words stand.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import cast, get_args
 
 from app.chat.lines import fact_line
 from app.chat.routes import Route, is_asking
+from app.chat.signs import leaves_out_all, without_ordinals
 from app.errors import AppError
 from app.llm.base import ChatModel, Say
 from app.llm.blocks import block
@@ -27,6 +28,7 @@ from app.memory.grounding import Grounds
 from app.memory.half_json import find_objects
 from app.text.clean import clean
 from app.text.sentences import cut_to_sentences
+from app.text.terms import terms
 from app.text.words import DENIES
 from app.usage import Bill
 
@@ -36,8 +38,8 @@ nothing else: {"question": "", "route": ""}
 question: the message in <question>, made so that it is understood without the conversation. \
 Replace what points back (it, she, that one, what was left out) by what it means there. Where \
 <profile> settles what the message leaves open, such as a programming language, say it. Keep the \
-message's language, and each of its names, numbers, dates and negations; add nothing else. If it \
-stands alone already, or you can't tell what it means, copy it. Never answer it.
+message's language and words, and each of its names, numbers, dates and negations; add nothing \
+else. If it stands alone already, or you can't tell what it means, copy it. Never answer it.
 route: "knowledge" if a business's documents would hold the answer, "memory" if only earlier \
 conversations with this user would, "clarification" if it is about your own last answer \
 (repeat, explain, translate, shorten it), else "hybrid".
@@ -63,6 +65,7 @@ _OPENINGS = (
     "сколько какой user assistant"
 )
 _FOREIGN_LETTER = re.compile("[^\\W\\d_a-zA-Z\u00c0-\u024f]")
+_WITHOUT = re.compile(r"\b(?:ohne|sans|sin|senza|sem|zonder|без)\b|なしで|无需", re.IGNORECASE)
 _NO_COMMA = re.compile(r"^\W*(?:no|nein|non|não|nee|нет)\s?[,.;!]", re.IGNORECASE)
 
 
@@ -101,9 +104,11 @@ async def rewrite(
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             completion = await model.complete(prompt, max_tokens=REPLY_TOKENS)
-    except (TimeoutError, AppError) as error:
+    except BaseException as error:  # one that is stopped at shutdown was paid for, too
         asked = sum(estimate_tokens(say.content) for say in prompt)
         bill.add_broken("understand", model.name, error, input_tokens=asked)
+        if not isinstance(error, TimeoutError | AppError):
+            raise
         return Rewritten(None, None, error.code if isinstance(error, AppError) else "timeout")
     usage = completion.usage
     bill.add("understand", completion.model, usage.input_tokens, usage.output_tokens, usage.counted)
@@ -143,13 +148,22 @@ def _trouble(written: str, question: str, known: Sequence[str]) -> str | None:
         return "dropped"
     if _denies(written) and not any(map(_denies, (question, *known))):
         return "invented"
-    if not Grounds([written, _OPENINGS]).support(question):
+    if not _keeps_a_word(question, written):
+        return "dropped"
+    if not Grounds([written, _OPENINGS]).support(without_ordinals(question)):
         return "dropped"
     return None if Grounds([question, *known, _OPENINGS]).support(written) else "invented"
 
 
+def _keeps_a_word(question: str, written: str) -> bool:
+    """Say whether a telling word of the message is left, if it has any: else it is another one."""
+    telling = set(terms(question))
+    return not telling or leaves_out_all(question) or not telling.isdisjoint(terms(written))
+
+
 def _denies(text: str) -> bool:
-    return DENIES.search(_NO_COMMA.sub("", text)) is not None
+    text = _NO_COMMA.sub("", text)
+    return bool(DENIES.search(text) or _WITHOUT.search(text))
 
 
 def _recent(history: Sequence[Say]) -> list[str]:

@@ -7,7 +7,7 @@ see `MOST_CHARS` at most.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.chat.last_answer import is_about_last_answer
@@ -16,6 +16,8 @@ from app.chat.recalling import (
     asks_what_is_remembered,
     asks_what_was_decided,
     asks_what_was_said,
+    says_more,
+    speaks_of_others,
 )
 from app.chat.signs import plain
 
@@ -70,19 +72,19 @@ _OTHERS_SAID = re.compile(
 )
 _POLICY = re.compile(
     r"\b(?:polic(?:y|ies)|terms (?:and conditions|of service)|(?:opening|business) hours|price list"
-    r"|pricing|warranty|guarantee|refunds?|shipping (?:costs?|fees?|rates?)"
+    r"|pricing|warranty|guarantee|shipping (?:costs?|fees?|rates?)"
     r"|delivery (?:times?|costs?|fees?)|return period|cancellation fees?|discount codes?)\b"
     r"|(?:richtlinien?|bedingungen|öffnungszeiten|rückgaberecht|widerrufsrecht|versandkosten"
-    r"|lieferzeit(?:en)?|garantie|preisliste|rückerstattung|stornogebühr)\b"
-    r"|\b(?:politiques?|conditions (?:générales|de vente)|horaires|remboursements?|tarifs?"
+    r"|lieferzeit(?:en)?|garantie|preisliste|stornogebühr)\b"
+    r"|\b(?:politiques?|conditions (?:générales|de vente)|horaires|tarifs?"
     r"|frais de (?:port|livraison)|délais? de \w+)\b"
-    r"|\b(?:políticas?|condiciones|horarios?|garantía|reembolsos?|devoluciones|gastos de envío"
+    r"|\b(?:políticas?|condiciones|horarios?|garantía|gastos de envío"
     r"|plazos? de \w+|tarifas?)\b"
-    r"|\b(?:politica|condizioni|orari|garanzia|rimborsi?|spese di spedizione|resi|tariffe)\b"
-    r"|\b(?:devoluç\w+|garantia|prazo de \w+|beleid|retourbeleid|voorwaarden|openingstijden"
-    r"|verzendkosten|levertijd|политика|условия|гаранти\w+|возврат\w*|часы работы)\b"
-    r"|ポリシー|規約|営業時間|送料|保証(?:期間)?|返品|返金|料金表?|政策|条款|條款|营业时间|營業時間"
-    r"|运费|運費|保修|退货|退款|价格表"
+    r"|\b(?:politica|condizioni|orari|garanzia|spese di spedizione|tariffe)\b"
+    r"|\b(?:garantia|prazo de \w+|beleid|retourbeleid|voorwaarden|openingstijden"
+    r"|verzendkosten|levertijd|политика|условия|гаранти\w+|часы работы)\b"
+    r"|ポリシー|規約|営業時間|送料|保証(?:期間)?|料金表?|政策|条款|條款|营业时间|營業時間"
+    r"|运费|運費|保修|价格表"
 )
 _ASKS_PLAINLY = re.compile(
     r"^\W*(?:what|which|how|when|wie|was (?:ist|sind|kostet|gilt)|welche[rs]?|wann|quel\w*"
@@ -93,6 +95,8 @@ _ASKS_PLAINLY = re.compile(
 # German writes each noun with a capital, so there a name is not to be told.
 _NAME = re.compile(r"(?<=[\w'] )[A-ZÀ-Þ][a-zß-ÿ]|\w['’]s\b(?<!what's)")
 _GERMAN = re.compile(r"^\W*(?:wie|was (?:ist|sind|kostet|gilt)|welche[rs]?|wann)\b")
+# For whom: a customer, in small letters too.
+_FOR = re.compile(r"(?<!\w)(?:for|für|pour|para|per|voor|для)(?!\w)")
 _EAST = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _DEFINES = re.compile(
     r"^\W*(?:what (?:is|are) an? [\w '-]{2,40}|what does [\w '-]{1,40} (?:stand for|mean)"
@@ -110,27 +114,37 @@ _DEFINES = re.compile(
 )
 
 
-def ruled(text: str, *, has_history: bool) -> Ruled:
-    """Return the route that plain signs tell; hybrid where they tell nothing."""
+def ruled(text: str, *, has_answer: bool) -> Ruled:
+    """Return the route that plain signs tell; hybrid where they tell nothing.
+
+    has_answer: an answer of ours stands before it.
+    """
     text = text.strip()
     if len(text) > MOST_CHARS:
         return UNCLEAR
     said = plain(text)
-    if has_history and is_about_last_answer(said):
+    if has_answer and is_about_last_answer(said):
         return Ruled("clarification", "about the last answer")
     if not _ASKS.search(said):
         return UNCLEAR
     if asks_what_was_said(said):
-        return Ruled("memory", "about what was said", of_then=True)
+        return _of_memory(said, Ruled("memory", "about what was said", of_then=True))
     if asks_what_is_remembered(said):
-        return Ruled("memory", "about what is remembered")
+        return _of_memory(said, Ruled("memory", "about what is remembered"))
     if asks_about_user(said):
-        return Ruled("memory", "about the user")
+        return _of_memory(said, Ruled("memory", "about the user"))
     if asks_what_was_decided(said):
         return Ruled("hybrid", "about what was decided", is_certain=False, of_then=True)
     if _is_plain_knowledge(text, said):
         return Ruled("knowledge", "about what a business tells everybody")
     return UNCLEAR
+
+
+def _of_memory(said: str, rule: Ruled) -> Ruled:
+    """Return the rule; hybrid where the business may know it too, or more is asked than that."""
+    if says_more(said) or speaks_of_others(said) or _POLICY.search(said):
+        return replace(rule, route="hybrid", is_certain=False)
+    return rule
 
 
 def is_asking(text: str) -> bool:
@@ -148,6 +162,8 @@ def _is_plain_knowledge(text: str, said: str) -> bool:
         return False
     if _DEFINES.search(said):
         return True
-    if _POLICY.search(said) is None or (_NAME.search(text) and not _GERMAN.search(said)):
+    if _POLICY.search(said) is None or _FOR.search(said):
+        return False
+    if _NAME.search(text) and not _GERMAN.search(said):
         return False
     return bool(_EAST.search(said) or _ASKS_PLAINLY.search(said))

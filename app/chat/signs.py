@@ -91,9 +91,7 @@ _ILS = re.compile(
     r"(?<!\w)(?:elles?|ils)\b|(?:qu'|-)il\b|(?:^\W*|où |quand |comment |combien )il\b"
 )
 _THERE = re.compile(
-    r"\b(?:works?|lives?|sits?|stays?|eats?|get|go|from|is|are|over) there\b"
-    r"|\bthere(?=\s*\?)"
-    r"|\bthere(?=\s*\?)"
+    r"\b(?:works?|lives?|sits?|stays?|eats?|get|go|from|is|are|over) there\b|\bthere(?=\s*\?)"
 )
 _DEMONSTRATIVE = re.compile(
     rf"\b{_EN_BEFORE} (?:that|this|these|those)\b(?! (?:{_TIMES}|i|we|you|he|she|they|it|the|a"
@@ -122,19 +120,16 @@ _ORDINAL = re.compile(
     r"|\b(?:which|another|that|this|what) ones?\b|\b(?:both|either|neither|none)(?= of (?:them"
     r"|these|those|you)|\?|$)"
     r"|\b(?:d(?:er|ie|as|em|en)) (?:erste|zweite|dritte|letzte|andere|nächste|gleiche"
-    r"|selbe)[nrs]?(?=\s*[?!.]|$)"
-    r"|\b(?:derselbe|dasselbe|dieselbe|beide[ns]?)(?=\s*[?!.]|$)"
+    r"|selbe)[nrs]?(?=\s*[?!.]|$)|\b(?:derselbe|dasselbe|dieselbe|beide[ns]?)(?=\s*[?!.]|$)"
     r"|\bl[ea]s? (?:premi(?:er|ère)|deuxième|second|seconde|troisième|derni(?:er|ère)"
     r"|même)s?(?=\s*[?!.]|$)"
     r"|\bl'autre\b|\bles (?:deux|autres)(?=\s*[?!.]|$)|\b(?:lequel|laquelle|lesquels|lesquelles)\b"
     r"|\b(?:el|la|los|las|o|a|os|as) (?:primer[oa]|segund[oa]|tercer[oa]|terceir[oa]|últim[oa]"
-    r"|otr[oa]"
-    r"|outr[oa]|mism[oa]|mesm[oa])s?(?=\s*[?!.]|$)|\b(?:ambos|ambas)(?=\s*[?!.]|$)"
+    r"|otr[oa]|outr[oa]|mism[oa]|mesm[oa])s?(?=\s*[?!.]|$)|\b(?:ambos|ambas)(?=\s*[?!.]|$)"
     r"|\b(?:il|la) (?:prim[oa]|second[oa]|terz[oa]|ultim[oa]|stess[oa])(?=\s*[?!.]|$)"
     r"|\bl'altr[oa]\b"
     r"|\b(?:de|het) (?:eerste|tweede|derde|laatste|andere|zelfde)(?=\s*[?!.]|$)|\ballebei\b"
-    r"|\bhetzelfde\b"
-    r"|\b(?:перв\w+|втор\w+|трет\w+|последн\w+|друг\w+)(?=\s*[?!.]|$)|\bоба\b"
+    r"|\bhetzelfde\b|\b(?:перв\w+|втор\w+|трет\w+|последн\w+|друг\w+)(?=\s*[?!.]|$)|\bоба\b"
 )
 # "Who runs the company?": which one was said before.
 _THE_ONE = re.compile(
@@ -142,16 +137,14 @@ _THE_ONE = re.compile(
     r"|(?:der|die|das) (?:firma|kunde|kundin|bestellung|produkt|vertrag|projekt)"
     r"|l'entreprise|la société|le (?:client|produit|contrat|projet)|la commande"
     r"|la empresa|el (?:cliente|pedido|producto|contrato|proyecto)|l'azienda|(?:il|o) (?:cliente"
-    r"|contratto|contrato)"
-    r"|a empresa|het bedrijf|de (?:klant|bestelling))(?=\s*[?]|$)"
+    r"|contratto|contrato)|a empresa|het bedrijf|de (?:klant|bestelling))(?=\s*[?]|$)"
 )
 _MORE = re.compile(
     r"\b(?:tell me|know|say|show me|give me|need) (?:a bit |some |a little )?more\b(?! than)"
     r"|\bmore (?:details?|info(?:rmation)?|about (?:that|it))(?=\W*$)|\b(?:what|who|where"
     r"|anything|anyone) else\b"
     r"|^\W*(?:go on|continue|keep going|elaborate|and then|then what|same for|any others?"
-    r"|instead)\b"
-    r"|\bmehr (?:dazu|darüber|details|infos)\b|\bsonst noch\b|^\W*(?:weiter|erzähl mehr"
+    r"|instead)\b|\bmehr (?:dazu|darüber|details|infos)\b|\bsonst noch\b|^\W*(?:weiter|erzähl mehr"
     r"|noch mehr)\b"
     r"|\b(?:en savoir|dis-m'en|dites-m'en) plus\b|\b(?:quoi|qui|rien) d'autre\b|^\W*continue\b"
     r"|\b(?:más|mais) (?:detalles|detalhes|información|sobre (?:eso|isso))\b|\b(?:algo|qué|quién"
@@ -209,8 +202,7 @@ _QUESTION_MARKS = ("?", "？", "؟")
 # "How do I authenticate?": with what, or in which language, is left open.
 _NO_OBJECT = re.compile(
     r"^\W*(?:how (?:do|can|could|should|must) (?:i|we|you) [\w-]+|wie (?:kann|muss|soll|melde"
-    r"|logge)"
-    r" (?:ich|wir|man) (?:mich |uns )?[\w-]+|comment (?:je|on|puis-je) (?:m'|me )?[\w-]+"
+    r"|logge) (?:ich|wir|man) (?:mich |uns )?[\w-]+|comment (?:je|on|puis-je) (?:m'|me )?[\w-]+"
     r"|cómo (?:puedo|debo) [\w-]+|come (?:posso|devo) [\w-]+|como (?:posso|devo) [\w-]+"
     r"|hoe (?:kan|moet) ik (?:me )?[\w-]+|как мне [\w-]+)\W*$"
 )
@@ -229,6 +221,16 @@ def plain(text: str) -> str:
     """Return the text in small letters with one kind of quotes, for the patterns of this room."""
     text = unicodedata.normalize("NFKC", text).replace("’", "'")
     return " ".join(_POLITE_YOU.sub("", text).lower().split())
+
+
+def leaves_out_all(text: str) -> bool:
+    """Say whether an utterance names nothing itself: "the second one", "tell me more", "why?"."""
+    return any(pattern.search(plain(text)) for pattern in (_MORE, _ORDINAL, _BARE))
+
+
+def without_ordinals(text: str) -> str:
+    """Return an utterance without "the second one": what it points to has its own name."""
+    return re.sub(_ORDINAL.pattern, " ", text, flags=re.IGNORECASE)
 
 
 def sign_of(text: str, before: str = "") -> str | None:

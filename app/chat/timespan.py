@@ -28,6 +28,27 @@ _OPEN = re.compile(
 _CLOSED = re.compile(
     r"\b(?:before|vor|avant|antes de|prima di|antes da|vóór|voor|до)(?: the| le| la| el)?\W*$"
 )
+_UNTIL = re.compile(
+    r"\b(?:until|till|through|up to|bis|jusqu'(?:a|au|en)|hasta|fino ad?|ate|tot)"
+    r"(?: the| zu[mr]?| la| le| l'| el| il)?\W*$"
+)
+_FROM_ITS_END = re.compile(
+    r"\b(?:after|nach|apres|despues de|dopo|depois de|после)"
+    r"(?: the| dem| der| la| le| el| il)?\W*$"
+)
+_BETWEEN = re.compile(
+    r"\b(?:between|zwischen|entre|tra|fra|tussen|между)(?: the| dem| le| el)?\W*$"
+)
+_FROM = re.compile(r"\b(?:from|von|vom|du|de|del|dal|dalla|van|с)(?: the| la| el)?\W*$")
+_TO = re.compile(r"^\W*(?:to|until|till|through|bis|au|jusqu|al?|hasta|fino|tot|по|до)\b")
+_ABOUT = re.compile(r"\b(?:about|uber|sur|sobre|over)\W*$")
+_RUNNING = re.compile(r"\b(?:in|over|during|within)(?: the)?\W*$")
+_MANY = (
+    "weeks months years wochen monate monaten jahre jahren semaines annees semanas meses anos "
+    "settimane mesi anni weken maanden jaren"
+)
+_PLURALS = frozenset(_MANY.split())
+_THIS = c.THIS - {"dit"}  # French for "said"
 _PHRASES = dict(c.PHRASES)
 _PHRASE = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, _PHRASES))})(?!\w)")
 _NUMBERS: dict[str, int] = {
@@ -96,11 +117,17 @@ class _Reader:
 
         is_ago: a word before it has been read already (`vor zwei Wochen`).
         """
-        words, before = self._folded[begin:end], self._folded[:begin]
-        if _OPEN.search(before) or "以来" in self._folded[end : end + 2]:
+        words, before, after = self._folded[begin:end], self._folded[:begin], self._folded[end:]
+        if _BETWEEN.search(before) or (_FROM.search(before) and _TO.search(after)):
+            raise ValueError("from one date to another")
+        if _OPEN.search(before) or "以来" in after[:2]:
             return Range(start, None, words)
         if not is_ago and _CLOSED.search(before):
             return Range(None, start, words)
+        if _UNTIL.search(before):
+            return Range(None, self._after(start, unit), words)
+        if not is_ago and _FROM_ITS_END.search(before):
+            return Range(self._after(start, unit), None, words)
         return Range(start, self._after(start, unit), words)
 
     def _after(self, start: datetime, unit: str) -> datetime:
@@ -176,7 +203,7 @@ class _Reader:
         """Read `last week`, `this month`, `vorige Woche`, `la semaine dernière`."""
         for at, found in enumerate(self._words):
             unit = c.UNITS.get(found[0])
-            if unit not in c.CALENDAR_UNITS:
+            if unit not in c.CALENDAR_UNITS or found[0] in _PLURALS:
                 continue
             near = self._words[max(0, at - 1) : at] + self._words[at + 1 : at + 2]
             for words, way in ((c.LAST, "last"), (c.THIS, "this")):
@@ -184,7 +211,11 @@ class _Reader:
                 if beside:
                     begin = min(found.start(), beside[0].start())
                     end = max(found.end(), beside[0].end())
-                    return self._range(self._start_of(f"{way} {unit}"), unit, begin, end)
+                    start = self._start_of(f"{way} {unit}")
+                    is_past = any(word[0] == "past" for word in beside)
+                    if way == "last" and (is_past or _RUNNING.search(self._folded[:begin])):
+                        return Range(start, None, self._folded[begin:end])  # it may end now
+                    return self._range(start, unit, begin, end)
         return None
 
     def _day(self) -> Range | None:
@@ -210,8 +241,7 @@ class _Reader:
         text = plain(self._text)
         for token in scan(text):
             if token.kind == "weekday":
-                last = self._start_of(f"last {_WEEKDAYS[weekday_of(token.text)]}")
-                return self._range(last, "day", token.start, token.end)
+                return self._weekday(weekday_of(token.text), token.start, token.end)
             if token.kind not in DATES or not _is_month(token.kind, token.text):
                 continue
             readings = [reading for reading in days(token.kind, token.text) if len(reading) == 1]
@@ -219,8 +249,29 @@ class _Reader:
             if start is None:
                 return None
             unit = "day" if readings[0][0].day else "month" if readings[0][0].month else "year"
+            beside = self._beside(token.start, token.end)
+            if beside & c.NEXT or (beside & _THIS and start.year != self._today.year):
+                return None
+            if unit == "month" and _ABOUT.search(self._folded[: token.start]):
+                return None  # what was said of it, whenever it was
             return self._range(start, unit, token.start, token.end)
         return None
+
+    def _weekday(self, weekday: int, begin: int, end: int) -> Range | None:
+        beside = self._beside(begin, end)
+        if beside & c.NEXT:
+            return None
+        if beside & _THIS:
+            monday = self._around(self._today, "week")
+            day = self._midnight(monday + timedelta(days=weekday))
+            return self._range(day, "day", begin, end) if day <= self._today else None
+        return self._range(self._start_of(f"last {_WEEKDAYS[weekday]}"), "day", begin, end)
+
+    def _beside(self, begin: int, end: int) -> frozenset[str]:
+        """Return the words before and after a place in the text."""
+        before = [word[0] for word in self._words if word.end() <= begin]
+        after = [word[0] for word in self._words if word.start() >= end]
+        return frozenset((*before[-1:], *after[:1]))
 
     def _year(self) -> Range | None:
         found = _YEAR.search(self._folded)

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 EARLIER_MESSAGES = 60  # of this session, that may be quoted
 OPERATOR_SECONDS = 60.0
+MOST_RESULT_CHARS = 200_000  # that are looked at, of what an operator's tool returns
 
 SEARCHES: Mapping[str, type[forms.Form]] = {
     "search_memory": forms.SearchMemory,
@@ -97,8 +98,11 @@ class Toolbox:
                 "edit_block": writes.edit_block,
             }
         operators = [tool.name for tool in parts.operator_tools]
-        self._locks = Locks([*self._calls, *operators], Words(turn.question))
-        self._shown = shown  # until a tool is called: reading it takes some milliseconds
+        words = Words(turn.question)
+        self._locks = Locks([*self._calls, *operators], words)
+        self._shown = (
+            f"{shown}\n{words.pasted}"  # until a tool is called: reading it takes some milliseconds
+        )
         self._reading = asyncio.Lock()
 
     def specs(self) -> list[ToolSpec]:
@@ -141,7 +145,7 @@ class Toolbox:
         except TimeoutError:
             log.warning("the tool %s did not answer in time", name)
             return ToolAnswer("The tool did not answer in time.", is_error=True)
-        except Exception:
+        except (Exception, SystemExit):  # an operator's tool may call sys.exit
             log.exception("the tool %s failed", name)
             return ToolAnswer("The tool failed.", is_error=True)
         if name not in WRITES:  # what these tell is ours
@@ -157,8 +161,14 @@ class Toolbox:
 
     async def _operators(self, tool: OperatorTool, arguments: Mapping[str, Any]) -> ToolAnswer:
         asker = AgentContext(self._ask.tenant_id, self._ask.user_id, self._ask.session_id)
-        async with asyncio.timeout(OPERATOR_SECONDS):
-            told = clean(await tool.call(arguments, asker))
+        try:
+            async with asyncio.timeout(OPERATOR_SECONDS):
+                told = clean((await tool.call(arguments, asker))[:MOST_RESULT_CHARS])
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RuntimeError("the tool cancelled itself") from error
         text = await asyncio.to_thread(
             cut_to_sentences, told, lambda t: estimate_tokens(t) <= self._result_tokens
         )
@@ -171,7 +181,7 @@ class Toolbox:
             turn.session, before_seq=turn.question.seq, limit=EARLIER_MESSAGES
         )
         said = [one for one in before if one.role == "user" and one.memory == "on"]
-        return Words(turn.question, said)
+        return await asyncio.to_thread(Words, turn.question, said)
 
 
 def described(name: str, call: Callable[[Mapping[str, Any]], Awaitable[ToolAnswer]]) -> ToolSpec:

@@ -125,7 +125,7 @@ class Writes:
         await asyncio.to_thread(_place, words, form.quote)
         fact = await self._facts.get(self._ask.tenant_id, self._ask.user_id, form.fact_id)
         named = [fact.value] if fact.subject == USER else [fact.value, fact.subject]
-        if not words.ask_to_change(*named):
+        if not words.ask_to_forget(*named):
             raise Refused(NOT_ASKED)
         await self._facts.delete(self._ask.tenant_id, self._ask.user_id, form.fact_id)
         return ToolAnswer(f"The fact {form.fact_id} is forgotten.")

@@ -6,8 +6,10 @@ Touches nothing.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
+from functools import cached_property
 
 from app.memory.believing import plain
 from app.memory.grounding import Grounds
@@ -16,6 +18,8 @@ from app.sessions.base import Message
 from app.text.sentences import is_question, sentences
 from app.text.terms import terms
 from app.text.words import DENIES
+
+PASTED, PASTED_END = "<context>", "</context>"
 
 # A question that asks to remember states what is to be remembered.
 _ASKS_TO_KEEP = re.compile(
@@ -38,6 +42,15 @@ _ASKS_TO_CHANGE = re.compile(
     r"|não .{1,40} mais)\b|忘れ|消して|削除|忘记|删除|不再|забудь|удали|больше не|انس|احذف",
     re.IGNORECASE,
 )
+# To change a thing is not to lose it: "actually" and "instead" ask for neither.
+_ASKS_TO_FORGET = re.compile(
+    r"\b(?:forget|delete|remove|erase|clear|wrong|incorrect|not (?:true|right|correct)|no longer"
+    r"|not any ?more|any ?more|don['’]t remember|vergiss|lösch\w*|entfern\w*|falsch"
+    r"|stimmt nicht|nicht mehr|oublie[zr]?|supprime[zr]?|efface[zr]?|faux|ne .{1,40} plus"
+    r"|olvid\w*|borr\w*|elimin\w*|ya no|dimentic\w*|cancell\w*|non .{1,40} più|esque[çc]\w*"
+    r"|apag\w*|não .{1,40} mais)\b|忘れ|消して|削除|忘记|删除|不再|забудь|удали|больше не|انس|احذف",
+    re.IGNORECASE,
+)
 _NOW = re.compile(r"\b(?:now|jetzt|inzwischen|maintenant|ahora|adesso|ora|agora)\b|今|现在", re.I)
 # "The user is an admin": nothing but this in front of "admin" says so.
 _I_AM = re.compile(
@@ -46,6 +59,15 @@ _I_AM = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"[,;:–—]|\s-\s|\b(?:but|sondern|mais|sino|ma|mas)\b", re.IGNORECASE)
+_HIDDEN = re.compile(r"[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_UNSEEN = re.compile(
+    r"[\u00ad\u0300-\u036f\u0483-\u0489\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\u20d0-\u20ff\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]"
+)
+_ALIKE = str.maketrans(  # letters of other scripts, in lower case, to whom they are taken for
+    "авегнікморстухѕјԁһԛԝαεοριτκνβχηυμıɡɑօոս",
+    "aberhikmopctyxsjdhqwaeopitknbxhumigaonu",
+)
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")  # words are not told apart
 _NOBODY = frozenset(terms("user assistant customer person"))
 
@@ -54,16 +76,18 @@ class Words:
     """What the user said in this conversation.
 
     latest: the message of this turn. earlier: what may be remembered of those before it.
+    pasted: what stands in the latest, but is not theirs.
     """
 
     def __init__(self, latest: Message, earlier: Iterable[Message] = ()) -> None:
         newest_first = sorted(earlier, key=lambda message: -message.seq)
         self._messages = {message.seq: message for message in (latest, *newest_first)}
-        self._said = {seq: message.content for seq, message in self._messages.items()}
+        parted = {seq: _parted(message.content) for seq, message in self._messages.items()}
+        self._said = {seq: own for seq, (own, _) in parted.items()}
         self._meant = {
             seq: _DO_NOT_FORGET.sub("remember", said) for seq, said in self._said.items()
         }
-        self._latest = latest.content
+        self._latest, self.pasted = parted[latest.seq]
         self._now = self._meant[latest.seq]
 
     def place_of(self, quote: str) -> int | None:
@@ -104,9 +128,19 @@ class Words:
 
         known: what need not be said again.
         """
-        said = set(terms(" ".join([self._said[seq], self._now, known])))
-        wanted = [set(terms(one)) - _NOBODY for one in sentences(text)]
-        return all(len(one & said) >= ENOUGH * len(one) for one in wanted)
+        sources = [self._meant[seq], self._now, known]
+        said = set(terms(" ".join(sources)))
+        heard = [one for source in sources for one in sentences(source)]
+        heard += [part for one in heard for part in _CLAUSE.split(one)]
+        tellings = [(set(terms(one)), DENIES.search(one) is not None) for one in heard]
+        for sentence in sentences(text):
+            wanted = set(terms(sentence)) - _NOBODY
+            if len(wanted & said) < ENOUGH * len(wanted):
+                return False
+            denied = DENIES.search(sentence) is not None
+            if wanted and not any(wanted & of and denied == denies for of, denies in tellings):
+                return False
+        return _HIDDEN.search(text) is None and Grounds([*sources, "user assistant"]).support(text)
 
     def correct(self, seq: int, *texts: str) -> bool:
         """Say whether a message tells that something is otherwise, or names one of the texts."""
@@ -120,9 +154,19 @@ class Words:
             _has(self._now, text) for text in texts
         )
 
+    def ask_to_forget(self, *texts: str) -> bool:
+        """Say whether the latest message asks that something be gone, or names one of the texts."""
+        return _ASKS_TO_FORGET.search(self._now) is not None or any(
+            _has(self._now, text) for text in texts
+        )
+
     def name(self, tool: str) -> bool:
         """Say whether the latest message names a tool."""
-        return _pattern(tool).search(plain(self._latest)) is not None
+        return _pattern(tool).search(self._shown) is not None
+
+    @cached_property
+    def _shown(self) -> str:
+        return _seen(self._latest)
 
 
 class Locks:
@@ -133,17 +177,33 @@ class Locks:
     """
 
     def __init__(self, tools: Iterable[str], words: Words) -> None:
-        self._patterns = {tool: _pattern(tool) for tool in tools if not words.name(tool)}
+        self._tools = tuple(tools)
+        self._words = words
         self._locked: set[str] = set()
 
+    @cached_property
+    def _patterns(self) -> dict[str, re.Pattern[str]]:
+        return {tool: _pattern(tool) for tool in self._tools if not self._words.name(tool)}
+
     def read(self, text: str) -> None:
-        """Lock what a text names that the model is shown."""
-        shown = plain(text)
+        """Lock what a text names that the model is shown. Takes some milliseconds at first."""
+        shown = _seen(text)
         found = [tool for tool, named in self._patterns.items() if named.search(shown)]
         self._locked.update(found)
 
     def hold(self, tool: str) -> bool:
         return tool in self._locked
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Return a message without the texts that a client has put in it, and these.
+
+    Open WebUI and its like send the documents that they found within the user's own message.
+    """
+    begins, ends = text.find(PASTED), text.rfind(PASTED_END)
+    if not 0 <= begins < ends:
+        return text, ""
+    return f"{text[:begins]}\n{text[ends + len(PASTED_END) :]}", text[begins:ends]
 
 
 def _stated(text: str) -> str:
@@ -170,6 +230,22 @@ def _is_of_oneself(sentence: str, value: str) -> bool:
 
 def _pattern(tool: str) -> re.Pattern[str]:
     """Return what finds a tool's name, however its words are joined."""
-    words = [re.escape(word) for word in plain(tool).split("_") if word]
-    joined = r"[\W_]?".join(words)
-    return re.compile(rf"(?<![^\W_]){joined}(?![^\W_])")
+    words = [word for word in _seen(tool).split("_") if word]
+    joined = r"[\W_]?".join(r"(?:[^\w\s]|_)?".join(map(re.escape, word)) for word in words)
+    apart = r"[\W_]{1,3}".join(re.escape(char) for word in words for char in word)
+    return re.compile(rf"(?<![^\W_])(?:{joined}|{apart})(?![^\W_])")
+
+
+def _seen(text: str) -> str:
+    """Return a text as a model may read it: letters that look alike are one, and none is hidden.
+
+    What stands in tags that are not shown at all is added.
+    """
+    shown = plain(text)
+    if shown.isascii():
+        return shown
+    hidden = "".join(
+        chr(ord(char) & 0x7F) for char in shown if "\U000e0020" <= char <= "\U000e007e"
+    )
+    bare = _UNSEEN.sub("", unicodedata.normalize("NFKD", shown)).translate(_ALIKE)
+    return f"{bare}\n{hidden.casefold()}"

@@ -13,29 +13,22 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from app.background import Background
-from app.chat import instructions
-from app.chat.agent import Agent
-from app.chat.ask import Ask, Mode
-from app.chat.budget import Budget
-from app.chat.history import Histories
-from app.chat.prompt import Prompt, build_prompt
+from app.chat.ask import Ask
+from app.chat.composing import Composer
+from app.chat.draft import Draft
 from app.chat.receipt import write_receipt
 from app.chat.repeat import Repeats
-from app.chat.retrieve import Retrieved, Retriever
-from app.chat.running import Answer, Running, Step
+from app.chat.running import Answer, Running
+from app.chat.speaking import Speaker
 from app.chat.turnstile import Turnstile
-from app.chat.understand import Understanding, Understood
-from app.chat.window import check_size
 from app.errors import AppError, BudgetSpent, Conflict, SessionBusy
-from app.knowledge.search import DocumentSearch, Passage
-from app.llm.base import ChatModel, Finish, Token
-from app.llm.tokens import estimate_tokens
+from app.knowledge.search import DocumentSearch
+from app.llm.base import Token
 from app.memory.episodes import Episodes
 from app.memory.recall import Memory, Recall
 from app.memory.use import Use
@@ -47,32 +40,6 @@ from app.usage import Bill, Ledger
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS = 0.2
-
-
-@dataclass(slots=True)
-class _Draft:
-    """What a run has so far, so that an interruption can store it."""
-
-    turn: Turn
-    bill: Bill
-    mode: Mode
-    route: str = "none"
-    text: str = ""
-    steps: list[Step] = field(default_factory=list)
-    memories: Sequence[Memory] = ()
-    passages: Sequence[Passage] = ()
-    marks: dict[str, float] = field(default_factory=dict)
-
-    def milliseconds(self) -> dict[str, float]:
-        """Return how long the turn waited, read its question, retrieved and spoke."""
-        start, waited, understood, retrieved, spoken = self.marks.values()
-        steps = {
-            "waiting": waited - start,
-            "understanding": understood - waited,
-            "retrieval": retrieved - understood,
-            "model": spoken - retrieved,
-        }
-        return {step: round(seconds * 1000, 1) for step, seconds in steps.items()}
 
 
 class Turns:
@@ -89,17 +56,13 @@ class Turns:
         episodes: Episodes,
         recall: Recall,
         documents: DocumentSearch,
-        histories: Histories,
-        understanding: Understanding,
-        retriever: Retriever,
-        agent: Agent,
+        composer: Composer,
+        speaker: Speaker,
         use: Use,
         ledger: Ledger,
         metrics: Metrics,
-        model: ChatModel,
         embedding_model: str,
         background: Background,
-        budget: Budget,
         timezone: str,
         wait_seconds: float,
         renew_seconds: float,
@@ -109,18 +72,13 @@ class Turns:
         self._sessions = sessions
         self._episodes = episodes
         self._repeats = Repeats(recall, documents)
-        self._histories = histories
-        self._understanding = understanding
-        self._retriever = retriever
-        self._agent = agent
+        self._composer = composer
+        self._speaker = speaker
         self._use = use
         self._ledger = ledger
         self._metrics = metrics
-        self._model = model
         self._embedding_model = embedding_model
         self._background = background
-        self._budget = budget
-        self._agent_budget = replace(budget, context_tokens=agent.prompt_tokens)
         self._timezone = timezone
         self._wait_seconds = wait_seconds
         self._renew_seconds = renew_seconds
@@ -135,9 +93,7 @@ class Turns:
         `SessionBusy`, `BudgetSpent`, `StorageUnavailable`, `UpstreamError` of the embedder or the
         index.
         """
-        await asyncio.to_thread(
-            check_size, ask.text, self._budget, ask.instructions, instructions.of(ask.mode)
-        )
+        await self._composer.check(ask)
         await self._check_budget(ask)
         running = Running(ask.session_id)
         self._background.spawn(f"turn of session {ask.session_id}", self._run(ask, running))
@@ -196,7 +152,7 @@ class Turns:
 
     async def _answer(self, ask: Ask, turn: Turn, running: Running) -> None:
         bill = Bill(ask.tenant_id, ask.user_id)
-        draft = _Draft(turn, bill, ask.mode, marks={"start": time.monotonic()})
+        draft = Draft(turn, bill, ask.mode, marks={"start": time.monotonic()})
         async with self._lease(turn):
             try:
                 async with self._turnstile.my_turn(turn):
@@ -214,66 +170,24 @@ class Turns:
                 raise
         running.emit(answer)
 
-    async def _steps(self, ask: Ask, draft: _Draft, running: Running) -> Answer:
-        """Understand, retrieve, build the prompt, speak, store: the turn from its own moment on."""
+    async def _steps(self, ask: Ask, draft: Draft, running: Running) -> Answer:
+        """Compose the prompt, speak, store: the turn from its own moment on."""
         draft.marks["waited"] = time.monotonic()
         now = self._clock()
         local = now.astimezone(zone_or_utc(draft.turn.session.timezone or self._timezone))
-        history, known = await asyncio.gather(
-            self._histories.before(draft.turn, ask), self._retriever.known(ask, now)
-        )
-        for limit in history.outgrown:
+        composed = await self._composer.compose(ask, draft, local)
+        for limit in composed.history.outgrown:
             self._metrics.outgrown(limit)
-        is_agent = ask.mode == "agent"  # it looks for what it needs by itself
-        understood, retrieved = Understood(ask.text, "hybrid", "agent"), Retrieved()
-        if not is_agent:
-            said = [say for unit in history.units for say in unit]
-            understood = await self._understanding.of(
-                ask, said, known.profile, local, draft.bill, summary=history.summary
-            )
-        draft.route = understood.route
-        draft.marks["understood"] = time.monotonic()
-        if not is_agent:
-            retrieved = await self._retriever.search(ask, understood)
-        draft.marks["retrieved"] = time.monotonic()
-        build = partial(
-            build_prompt,
-            ask.text,
-            asked=understood.question if understood.is_rewritten else None,
-            now=local,
-            template=instructions.of(ask.mode),
-            instructions=ask.instructions,
-            profile=known.profile,
-            blocks=known.blocks,
-            history=history.units,
-            memories=() if retrieved.recalled is None else retrieved.recalled.memories,
-            passages=() if retrieved.found is None else retrieved.found.passages,
-            budget=self._agent_budget if is_agent else self._budget,
-            keeps_calls=is_agent,
-        )
-        # In a thread: counting takes several passes, of some milliseconds each.
-        prompt = await asyncio.to_thread(build, summary=history.summary)
-        if prompt.dropped["history"] and not history.summary:
-            history = await self._histories.with_summary(draft.turn.session, history)
-            if history.summary:
-                prompt = await asyncio.to_thread(build, summary=history.summary)
-        draft.memories, draft.passages = prompt.memories, prompt.passages
         running.pass_the_bar()
-        finish = await self._speak(ask, prompt, local, draft, running)
+        finish = await self._speaker.speak(ask, composed.prompt, local, draft, running.emit)
         draft.marks["spoken"] = time.monotonic()
         receipt = write_receipt(
             ask,
-            understood,
-            history,
-            retrieved,
-            prompt,
+            composed,
+            draft,
             finish,
-            memories=draft.memories,
-            passages=draft.passages,
-            steps=draft.steps,
             calls=self._ledger.told(draft.bill),
             embedding_model=self._embedding_model,
-            milliseconds=draft.milliseconds(),
         )
         await self._store(draft, "complete", receipt, None)
         self._note_use(ask, draft.memories, now)
@@ -299,58 +213,19 @@ class Turns:
                 self._use.record(ask.tenant_id, sessions, facts, now),
             )
 
-    async def _speak(
-        self, ask: Ask, prompt: Prompt, now: datetime, draft: _Draft, running: Running
-    ) -> Finish:
-        if ask.mode == "agent":
-            return await self._act(ask, prompt, now, draft, running)
-        finish: Finish | None = None
-        most = min(self._budget.reply_tokens, ask.reply_tokens or self._budget.reply_tokens)
-        try:
-            async for piece in self._model.stream(prompt.says, max_tokens=most):
-                if isinstance(piece, Finish):
-                    finish = piece
-                else:
-                    draft.text += piece.text
-                    running.emit(piece)
-        except BaseException as error:  # what it said until then has to be paid, too
-            asked, said = sum(prompt.tokens.values()), estimate_tokens(draft.text)
-            draft.bill.add_broken(
-                "chat", self._model.name, error, input_tokens=asked, output_tokens=said
-            )
-            raise
-        if finish is None:
-            raise AssertionError("a model's stream ends with a Finish")
-        usage = finish.usage
-        draft.bill.add("chat", finish.model, usage.input_tokens, usage.output_tokens, usage.counted)
-        return finish
-
-    async def _act(
-        self, ask: Ask, prompt: Prompt, now: datetime, draft: _Draft, running: Running
-    ) -> Finish:
-        """Let the agent call its tools; what they found is what the reply was made from."""
-        run = self._agent.run(ask, draft.turn, prompt.says, now, draft.bill)
-        draft.steps, draft.memories, draft.passages = run.steps, run.memories, run.passages
-        finish: Finish | None = None
-        async for piece in run.speak():
-            if isinstance(piece, Finish):
-                finish = piece
-                continue
-            if isinstance(piece, Token):
-                draft.text += piece.text
-            running.emit(piece)
-        if finish is None:
-            raise AssertionError("an agent's run ends with a Finish")
-        return finish
-
     async def _store(
         self,
-        draft: _Draft,
+        draft: Draft,
         status: Status,
         receipt: Mapping[str, Any] | None,
         error: AppError | None,
     ) -> None:
-        """Store the reply, and ask for a checkpoint if one is due."""
+        """Store the reply, and ask for a checkpoint if one is due.
+
+        A turn is counted once: what could not be stored as complete comes here again as failed.
+        """
+        if status != "complete":
+            self._metrics.turn(mode=draft.mode, route=draft.route, status=status)
         told = None if error is None else {"code": error.code, "message": error.message}
         try:
             session = await self._sessions.end_turn(
@@ -364,10 +239,11 @@ class Turns:
             )
         finally:
             await self._ledger.record(draft.bill, self._clock())
-        self._metrics.turn(mode=draft.mode, route=draft.route, status=status)
-        if session is None:
-            if status == "complete":
+        if status == "complete":
+            if session is None:
                 raise Conflict("the session was deleted, or its turn was taken over meanwhile")
+            self._metrics.turn(mode=draft.mode, route=draft.route, status=status)
+        if session is None:
             return
         try:
             if await self._episodes.after_turn(session, draft.turn.reply.seq):

@@ -67,12 +67,14 @@ class Understanding:
         summary: of what was said before that.
         Never raises for the model: what fails falls back to the user's words.
         """
-        has_history = bool(history or summary)
-        rule = ruled(ask.text, has_history=has_history)
-        sign = _sign(ask.text, rule, history) if has_history else None
+        has_answer = any(say.role == "assistant" for say in history)
+        rule = ruled(ask.text, has_answer=has_answer)
+        sign = _sign(ask.text, rule, history) if history or summary else None
         answer = Rewritten(None, None, None)
         if sign is not None and self._model is not None:
             answer = await rewrite(self._model, ask.text, history, summary, profile, now, bill)
+            if answer.route == "clarification" and not has_answer:  # a summary holds no answer
+                answer = replace(answer, route="hybrid")
         question = answer.question or ask.text
         is_rewritten = _bare(question) != _bare(ask.text)
         rule = _decided(rule, sign, answer, question, is_rewritten)
@@ -106,7 +108,7 @@ def _decided(
     what speaks of the user is looked for in memory too.
     """
     if is_rewritten:
-        again = ruled(question, has_history=False)
+        again = ruled(question, has_answer=False)
         of_then = again.of_then or rule.of_then
         rule = replace(again if again.is_certain else rule, of_then=of_then)
     if sign is None or rule.route == "memory":

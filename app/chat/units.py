@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -33,9 +32,11 @@ def units_of(says: Iterable[Say]) -> tuple[list[Unit], int]:
     runs: list[list[Say]] = []
     dropped = 0
     is_open = False  # a run of tool calls that has no reply yet
+    asked: set[str] = set()  # the ids of its latest calls that have no result yet
     for say in says:
         if say.role == "tool":
-            if is_open and say.call_id in _unanswered(runs[-1]):
+            if is_open and say.call_id in asked:
+                asked.remove(say.call_id)
                 runs[-1].append(say)
             else:
                 dropped += 1
@@ -45,6 +46,7 @@ def units_of(says: Iterable[Say]) -> tuple[list[Unit], int]:
         else:
             runs.append([say])
         is_open = say.role == "assistant" and bool(say.calls)
+        asked = {call.id for call in say.calls}
     whole = [_answered(run) for run in runs]
     dropped += sum(len(run) for run in runs) - sum(len(unit) for unit in whole)
     return [unit for unit in whole if unit], dropped
@@ -57,7 +59,7 @@ def is_pinned(unit: Unit) -> bool:
 
 def tokens_of(unit: Unit) -> int:
     """Return about how many tokens a unit costs."""
-    called = (f"{c.name} {json.dumps(dict(c.arguments))}" for say in unit for c in say.calls)
+    called = (call.text for say in unit for call in say.calls)
     return sum(map(estimate_tokens, (*(say.content for say in unit), *called)))
 
 
@@ -98,24 +100,17 @@ def _last(units: Sequence[Unit], most: int, cost: Callable[[Unit], int]) -> int:
     return start
 
 
-def _unanswered(run: Sequence[Say]) -> set[str]:
-    """Return the ids of the latest calls of a run that have no result yet."""
-    at = max(n for n, say in enumerate(run) if say.calls)
-    return {call.id for call in run[at].calls} - {say.call_id for say in run[at + 1 :]}
-
-
 def _answered(run: Sequence[Say]) -> Unit:
     """Return a run without the calls that nothing answers."""
     unit: list[Say] = []
-    for at, say in enumerate(run):
-        if say.calls:
-            results = {}
-            for later in run[at + 1 :]:
-                if later.role != "tool":
-                    break
-                results[later.call_id] = later
-            say = replace(say, calls=tuple(call for call in say.calls if call.id in results))
-            if not say.calls and not say.content:
-                continue
-        unit.append(say)
-    return tuple(unit)
+    results: set[str] = set()  # the ids of those that follow at once
+    for say in reversed(run):
+        if say.role == "tool":
+            results.add(say.call_id)
+            unit.append(say)
+            continue
+        whole = replace(say, calls=tuple(call for call in say.calls if call.id in results))
+        if whole.calls or whole.content or not say.calls:
+            unit.append(whole)
+        results = set()
+    return tuple(reversed(unit))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from app.chat.budget import MESSAGE_TOKENS, Budget
+from app.chat.budget import Budget
 from app.chat.instructions import AGENT, CHAT
 from app.errors import Misconfigured, PromptTooLarge
 from app.llm.base import Say
 from app.llm.blocks import block, defuse
+from app.llm.tokens import MESSAGE_TOKENS
 
 NOW_TOKENS = 24  # the date in the instructions
 JOIN_TOKENS = 4  # a line between two blocks, and the tags around all blocks of a kind
@@ -45,7 +45,7 @@ def check_size(
 
 def tokens_of(say: Say, budget: Budget) -> int:
     """Return what a message takes, with its tool calls and its marks."""
-    calls = sum(budget.count(f"{c.name} {json.dumps(dict(c.arguments))}") for c in say.calls)
+    calls = sum(budget.count(call.text) for call in say.calls)
     ids = MESSAGE_TOKENS * (len(say.calls) + bool(say.call_id))
     return budget.count(say.content) + MESSAGE_TOKENS + calls + ids
 

@@ -70,8 +70,11 @@ def estimate(settings: Settings, arguments: argparse.Namespace) -> int:
     chat, summary = _names(settings, arguments.model, arguments.summary_model)
     played = rehearsed(load)
     taken = asyncio.run(rehearse(settings, load, chat=chat, summary=summary, conversations=played))
-    for line in (*table(month(load, taken)), "", *_assumptions(settings, load, chat, summary)):
+    parts = month(load, taken)
+    for line in (*table(parts), "", *_assumptions(settings, load, chat, summary)):
         print(line)
+    if any(part.usd is None for part in parts):
+        print("Unknown: neither the built-in table nor MODEL_PRICES has a price of that model.")
     return 0
 
 

@@ -39,6 +39,7 @@ class PostgresDatabase:
             max_overflow=POOL,
             pool_timeout=timeout_seconds,
             pool_pre_ping=True,
+            hide_parameters=True,  # in errors, which are logged: they are what users said
             connect_args={"timeout": min(timeout_seconds, 10.0)},
         )
 

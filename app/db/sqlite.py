@@ -176,6 +176,7 @@ def _attempt(
 def _engine(path: Path | None, busy_seconds: float, *, begin: str, readers: int) -> Engine:
     shared: dict[str, Any] = {
         "connect_args": {"timeout": busy_seconds, "check_same_thread": False},
+        "hide_parameters": True,  # in errors, which are logged: they are what users said
     }
     if path is None:
         engine = create_engine("sqlite://", poolclass=StaticPool, **shared)

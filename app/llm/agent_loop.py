@@ -18,15 +18,16 @@ from langchain_core.tools import StructuredTool
 
 from app.errors import ToolUseFailed
 from app.llm.base import Finish, Say, Token, ToolCall, Usage
-from app.llm.blocks import defuse
+from app.llm.blocks import block, defuse
 from app.llm.chat import LangChainChat, Spoken
 from app.llm.messages import langchain_messages
+from app.llm.tokens import FRAME_TOKENS, MESSAGE_TOKENS
 from app.llm.tools import Acted, AgentLimits, ModelCalled, ToolAnswer, ToolCalled, ToolSpec
 
+MOST_CALLS = 32  # of one answer that are done
 SMALLEST_REPLY_TOKENS = 64
-FRAME_TOKENS = 100  # what a provider puts around the messages
-MESSAGE_TOKENS = 6  # the role of a message, and its marks
 NO_ROOM = "I had to stop before I could answer: this turn has used up what it may take."
+TOO_MANY = f"Not called: {MOST_CALLS} tools may be called at once."
 NO_MORE_TOOLS = "No tool can be called any more. Answer the question now from what is here."
 
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
@@ -68,6 +69,7 @@ class _Loop(AgentMiddleware):
         self._limits = limits
         self._calls = 0
         self._unreadable: set[str] = set()
+        self._surplus: set[str] = set()
         self.usage = Usage(0, 0)
         self.reason = ""
 
@@ -82,6 +84,7 @@ class _Loop(AgentMiddleware):
             if spoken is not None:
                 self._pay(spoken, write)
                 self._unreadable |= spoken.unreadable
+                self._surplus |= {call.id for call in spoken.calls[MOST_CALLS:]}
                 if not spoken.calls:
                     self.reason = spoken.reason
                     for token in tokens:
@@ -99,6 +102,8 @@ class _Loop(AgentMiddleware):
                 kept="There is no such tool.",  # a later turn is not to read names from it
                 is_error=True,
             )
+        elif asked["id"] in self._surplus:
+            answer = ToolAnswer(TOO_MANY, is_error=True, is_refused=True)
         elif asked["id"] in self._unreadable:
             answer = ToolAnswer("The arguments must be one JSON object.", is_error=True)
         else:
@@ -183,16 +188,21 @@ class _Loop(AgentMiddleware):
         ]
         left = most_tokens - self._tokens(flat) - self._limits.count(NO_MORE_TOOLS)
         results: list[str] = []
-        for say in reversed(prompt):
-            if say.role == "tool" and (left := left - self._limits.count(say.content)) >= 0:
-                results.insert(0, say.content)
+        asked = max((n for n, say in enumerate(prompt) if say.role == "user"), default=-1)
+        for n, say in reversed(list(enumerate(prompt))):
+            if say.role != "tool":
+                continue
+            # What clients tell of their own tools is in no block yet.
+            told = say.content if n > asked else block("tool_result", say.content)
+            if (left := left - self._limits.count(told)) >= 0:
+                results.insert(0, told)
         at = max((n for n, say in enumerate(flat) if say.role == "user"), default=None)
         if results and at is not None:
             flat[at] = Say("user", "\n".join([*results, NO_MORE_TOOLS, flat[at].content]))
         return flat, self._tokens(flat)
 
     def _tokens(self, prompt: Sequence[Say]) -> int:
-        calls = [f"{c.name} {json.dumps(dict(c.arguments))}" for say in prompt for c in say.calls]
+        calls = [call.text for say in prompt for call in say.calls]
         texts = [*(say.content for say in prompt), *calls]
         return FRAME_TOKENS + sum(self._limits.count(text) + MESSAGE_TOKENS for text in texts)
 

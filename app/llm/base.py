@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -20,6 +21,11 @@ class ToolCall:
     id: str
     name: str
     arguments: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """What a model reads of it, so that it can be counted."""
+        return f"{self.name} {json.dumps(dict(self.arguments))}"
 
 
 @dataclass(frozen=True, slots=True)

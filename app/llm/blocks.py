@@ -27,7 +27,10 @@ TAGS = (
     "message",
     "tool_result",
 )
-_NAMED = rf"(?=\s*/?\s*(?:{'|'.join(TAGS)})\b)"
+_GAP = (
+    r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*+"  # what is not seen; read once, with no way back
+)
+_NAMED = rf"(?={_GAP}(?:/{_GAP})?(?:{'|'.join(TAGS)})\b)"
 _OURS = re.compile("<" + _NAMED, re.IGNORECASE)
 _DEFUSED = re.compile("&lt;" + _NAMED, re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([a-z]+)=\"([^\"]*)\"")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.llm.base import Say, ToolCall, Usage
 from app.llm.tokens import estimate_tokens
-from app.text.clean import clean, cleaned
+from app.text.clean import clean, cleaned, is_shallow
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -55,20 +55,23 @@ def read_calls(chunks: Sequence[AIMessageChunk]) -> tuple[tuple[ToolCall, ...], 
         arguments = _arguments(asked["args"])
         if arguments is None:
             unreadable.add(id)
-        calls[id] = ToolCall(id, clean(asked["name"] or ""), cleaned(arguments or {}))
+        calls[id] = ToolCall(id, clean(asked["name"] or ""), arguments or {})
     return tuple(calls.values()), frozenset(unreadable)
 
 
 def _arguments(written: str | None) -> dict[str, Any] | None:
-    """Return the arguments of a call; None for what is no JSON object.
+    """Return the arguments of a call; None for what is no JSON object that can be stored.
 
     LangChain would complete an object that was cut off: half a value is not what was meant.
     """
     try:
         found = json.loads(written or "{}")
-    except ValueError:
+        if not isinstance(found, dict) or not is_shallow(found):
+            return None
+        json.dumps(found, allow_nan=False)  # not every database takes NaN
+    except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return cleaned(found)
 
 
 def finish_reason(message: BaseMessage) -> str:
@@ -98,8 +101,7 @@ def estimated(
 
 
 def _say_tokens(say: Say) -> int:
-    told = "".join(f" {call.name} {dict(call.arguments)}" for call in say.calls)
-    return estimate_tokens(say.content + told)
+    return estimate_tokens(" ".join([say.content, *(call.text for call in say.calls)]))
 
 
 def added(sum_: Usage | None, more: Usage | None) -> Usage | None:

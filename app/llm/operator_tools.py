@@ -5,7 +5,6 @@ A tool is a function with type hints and a docstring, or a LangChain tool.
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import inspect
 import json
@@ -17,6 +16,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from app.errors import Misconfigured
+from app.llm.own_thread import in_own_thread
 
 SETTING = "AGENT_TOOLS"
 CONTEXT = "context"
@@ -131,7 +131,7 @@ def _of_function(path: str, function: Callable[..., Any]) -> OperatorTool:
             given[CONTEXT] = context
         if inspect.iscoroutinefunction(function):
             return _text(await function(**given))
-        return _text(await asyncio.to_thread(function, **given))
+        return await in_own_thread(lambda: _text(function(**given)))
 
     return OperatorTool(function.__name__, description, _plain(schema), call)
 
@@ -146,15 +146,25 @@ def _of_langchain(path: str, tool: Any) -> OperatorTool:
     described = convert_to_openai_tool(tool)["function"]
     if not described.get("description"):
         raise _wrong(path, "it has no description, which is what the model knows of it")
+    own = getattr(tool, "coroutine", None)  # of a tool that is made of functions
+    is_async = own is not None or not (hasattr(tool, "coroutine") or _runs_in_threads(tool))
 
     async def call(arguments: Mapping[str, Any], context: AgentContext) -> str:
         try:
-            return _text(await tool.ainvoke(dict(arguments)))
+            if is_async:
+                return _text(await tool.ainvoke(dict(arguments)))
+            return await in_own_thread(lambda: _text(tool.invoke(dict(arguments))))
         except ValidationError as error:
             raise BadArguments(error) from error
 
     parameters = described.get("parameters") or {"type": "object", "properties": {}}
     return OperatorTool(tool.name, described["description"], parameters, call)
+
+
+def _runs_in_threads(tool: Any) -> bool:
+    from langchain_core.tools import BaseTool
+
+    return type(tool)._arun is BaseTool._arun
 
 
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:

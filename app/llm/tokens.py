@@ -21,6 +21,9 @@ from importlib.resources import files
 Count = Callable[[str], int]
 """Tokens of a text."""
 
+FRAME_TOKENS = 100  # what a provider puts around the messages, such as gpt-oss' own system text
+MESSAGE_TOKENS = 6  # the role of a message, and its marks
+
 # No piece is long: what a piece costs is kept in memory.
 _PIECES = re.compile(
     r"[A-Za-z0-9]{32,64}|(?:[0-9]+[A-Za-z]+){2,}[0-9]*"  # base64, hex, ids

@@ -7,7 +7,6 @@ Plain functions of a connection, in the transaction of whoever writes an episode
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,10 +20,10 @@ from app.memory.base import USER, Fact, FoundFact
 from app.memory.fact_groups import Draft, Group, Groups, group_of
 from app.memory.fact_sync import Job, publish
 from app.memory.fact_writes import Changes, in_parts
-from app.memory.keys import fact_key, is_many, predicate_name, subject_name, value_key
+from app.memory.keys import fact_key, predicate_name, subject_name, value_key
+from app.memory.new_facts import as_new, point_of
 from app.memory.retiming import retime
 from app.memory.sameness import Alike, Known, known
-from app.memory.timeline import Point
 from app.sessions.rows import lock_session
 
 COMPARED = 200  # facts of a key or of a value that a found one may be the same as
@@ -176,13 +175,13 @@ def _take(
     """Returns the ids of the facts that the found ones became, or are part of."""
     lock_user(connection, tenant_id, user_id)
     names = _own_names(connection, tenant_id, user_id, found)
-    new = [_as_new(tenant_id, user_id, session_id, one, names, now) for one in found]
+    new = [as_new(tenant_id, user_id, session_id, one, names, now) for one in found]
     alike = Alike(_alike(connection, tenant_id, user_id, new))
     groups = Groups()
     for one, fact in zip(found, new, strict=True):
         fact = alike.adopt(fact)
         alike.add(known(fact))
-        draft = Draft(fact, _point(fact, one, session_id or ""))
+        draft = Draft(fact, point_of(fact, one, session_id or ""))
         groups.concern(group_of(fact), draft.point.at).drafts.append(draft)
     _join(connection, tenant_id, user_id, groups)
     became = retime(connection, tenant_id, user_id, groups, now, changes)
@@ -213,52 +212,6 @@ def _own_names(
         if subject_name(one.subject) == USER and predicate_name(one.predicate) == "name"
     ]
     return [*own_names(connection, tenant_id, user_id), *told]
-
-
-def _as_new(
-    tenant_id: str,
-    user_id: str,
-    session_id: str | None,
-    one: FoundFact,
-    names: Collection[str],
-    now: datetime,
-) -> Fact:
-    subject = subject_name(one.subject, names)
-    predicate = predicate_name(one.predicate, of_user=subject == USER)
-    is_recommendation = one.kind == "recommendation"
-    return Fact(
-        tenant_id=tenant_id,
-        fact_id=uuid.uuid4().hex,
-        user_id=user_id,
-        key=fact_key(subject, predicate),
-        value_key=value_key(one.value, predicate),
-        subject=subject,
-        predicate=predicate,
-        value=one.value,
-        statement=one.statement,
-        kind=one.kind,
-        is_many=is_recommendation or is_many(predicate, one.is_many),
-        confidence=one.confidence,
-        said_by=one.said_by,
-        session_id=session_id,
-        number=None,
-        seq=one.seq,
-        quote=one.quote,
-        learned_at=one.said_at,
-        valid_from=one.valid_from,
-        ends_at=one.ends_at,
-        valid_to=None,
-        superseded_by=None,
-        sightings=1,
-        last_seen_at=one.said_at,
-        mark=one.mark,
-        used_at=None,
-        uses=0,
-        version=0,
-        indexed_version=0,
-        created_at=now,
-        updated_at=now,
-    )
 
 
 def _alike(
@@ -304,19 +257,3 @@ def _join(connection: Connection, tenant_id: str, user_id: str, groups: Groups) 
             groups[Group(key, None, False)].drafts.remove(draft)
             joined = replace(draft, fact=replace(draft.fact, is_many=True))
             groups[group].drafts.append(joined)
-
-
-def _point(fact: Fact, one: FoundFact, session_id: str) -> Point:
-    return Point(
-        fact_id=fact.fact_id,
-        value_key=fact.value_key,
-        session_id=session_id,
-        seq=one.seq or 0,
-        quote=one.quote or one.statement,
-        said_by=one.said_by,
-        said_at=one.said_at,
-        value=one.value,
-        statement=one.statement,
-        valid_from=one.valid_from,
-        ends_at=one.ends_at,
-    )

@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -20,6 +20,7 @@ from app.memory.fact_sync import Job
 from app.memory.fact_writes import in_parts
 from app.memory.forgetting import forget_facts
 from app.memory.item_ops import MOST_TEXT_CHARS, Item, ListNamespaces, Namespace, Put, Search, fits
+from app.memory.recall_rows import Whose
 
 SUBJECT = "store"  # no namespace is taken for the user, whatever it is called
 
@@ -70,14 +71,6 @@ _REPLACE = (
 _NAME_FACT = store_items.update().where(_THIS).values(fact_id=sa.bindparam("fact", type_=sa.Text))
 
 
-class Owner(NamedTuple):
-    tenant_id: str
-    user_id: str
-
-    def params(self, **more: Any) -> dict[str, Any]:
-        return {"tenant": self.tenant_id, "user": self.user_id, **more}
-
-
 Place = tuple[str, str]  # a namespace as it is stored, and a key
 
 
@@ -85,7 +78,7 @@ def stored(namespace: Namespace) -> str:
     return json.dumps(namespace, ensure_ascii=False, separators=(",", ":"))
 
 
-def items_at(connection: Connection, owner: Owner, places: Collection[Place]) -> dict[Place, Item]:
+def items_at(connection: Connection, owner: Whose, places: Collection[Place]) -> dict[Place, Item]:
     """Return the items that are there."""
     return {
         (row.namespace, row.key): _shown(row)
@@ -94,13 +87,13 @@ def items_at(connection: Connection, owner: Owner, places: Collection[Place]) ->
     }
 
 
-def namespaces(connection: Connection, owner: Owner, op: ListNamespaces) -> list[Namespace]:
+def namespaces(connection: Connection, owner: Whose, op: ListNamespaces) -> list[Namespace]:
     every = connection.execute(_NAMESPACES, owner.params()).scalars()
     return op.page_of(tuple(json.loads(name)) for name in every)
 
 
 def found(
-    connection: Connection, owner: Owner, op: Search, scores: Mapping[str, float] | None
+    connection: Connection, owner: Whose, op: Search, scores: Mapping[str, float] | None
 ) -> list[Item]:
     """Return a page of what fits a search: the best scores first, then the latest of the rest.
 
@@ -126,7 +119,7 @@ def _shown(row: Any, score: float | None = None) -> Item:
 
 
 def write(
-    connection: Connection, owner: Owner, puts: Sequence[Put], now: datetime
+    connection: Connection, owner: Whose, puts: Sequence[Put], now: datetime
 ) -> Sequence[Job]:
     """Store and remove items, the last put of a place alone, and their facts with them.
 
@@ -166,7 +159,7 @@ def write(
 
 def _write_rows(
     connection: Connection,
-    owner: Owner,
+    owner: Whose,
     wanted: Mapping[Place, Put],
     held: Mapping[Place, str | None],
     kept: Mapping[Place, str | None],
@@ -197,7 +190,7 @@ def _write_rows(
             connection.execute(statement, rows)
 
 
-def _at(owner: Owner, put: Put, **more: Any) -> dict[str, Any]:
+def _at(owner: Whose, put: Put, **more: Any) -> dict[str, Any]:
     return owner.params(where=stored(put.namespace), which=put.key, **more)
 
 

@@ -20,8 +20,9 @@ from app.memory.fact_rows import lock_user
 from app.memory.fact_sync import Job
 from app.memory.facts import RunNow
 from app.memory.item_ops import Get, Item, ListNamespaces, Namespace, Op, Put, Search
-from app.memory.item_rows import Owner, found, items_at, namespaces, stored, write
+from app.memory.item_rows import found, items_at, namespaces, stored, write
 from app.memory.recall import Recall
+from app.memory.recall_rows import Whose
 from app.memory.recalled import FACT
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Items:
 
         What is read is what was there before; of several puts of one key the last one counts.
         """
-        owner = Owner(tenant_id, user_id)
+        owner = Whose(tenant_id, user_id)
         queries = {op.query for op in ops if isinstance(op, Search) and op.query}
         scores = await self._scores(owner, sorted(queries)) if queries else {}
         puts = [op for op in ops if isinstance(op, Put)]
@@ -86,13 +87,19 @@ class Items:
         await self._bring(tenant_id, left)
         return results
 
-    async def _scores(self, owner: Owner, queries: Sequence[str]) -> Scores:
+    async def _scores(self, owner: Whose, queries: Sequence[str]) -> Scores:
         """Return how near the user's facts are to each query; None where that can't be told now."""
         try:
             questions = await self._embedder.embed(queries, kind="query")
             recalled = [
                 await self._recall.search(
-                    *owner, question, words=query, top_k=RANKED, threshold=0.0, memory_type="fact"
+                    owner.tenant_id,
+                    owner.user_id,
+                    question,
+                    words=query,
+                    top_k=RANKED,
+                    threshold=0.0,
+                    memory_type="fact",
                 )
                 for query, question in zip(queries, questions, strict=True)
             ]
@@ -111,7 +118,7 @@ class Items:
             await asyncio.gather(*(self._run_now(tenant_id, job.kind, job.key) for job in some))
 
 
-def _read(connection: Connection, owner: Owner, ops: Sequence[Op], scores: Scores) -> list[Result]:
+def _read(connection: Connection, owner: Whose, ops: Sequence[Op], scores: Scores) -> list[Result]:
     places = {(stored(op.namespace), op.key) for op in ops if isinstance(op, Get)}
     there = items_at(connection, owner, places)
     results: list[Result] = []

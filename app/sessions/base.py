@@ -21,7 +21,8 @@ class Session:
     """One conversation of one user. `covered_seq` is the last message that its episode covers.
 
     timezone: the user's, an IANA name; None: nobody said it.
-    metadata: the caller's own. tokens: of all its messages together, by estimate.
+    metadata: the caller's own. tokens: of all its messages together, by estimate, those included
+    that retention has removed.
     opening: the beginning of its first message, where it has no title of its own and is read to
     be shown (`get`, `list_sessions`).
     last_message_at: also when it was opened again without a message.

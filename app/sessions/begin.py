@@ -64,6 +64,7 @@ _TAKE_UP = (
         content="",
         error=None,
         receipt=None,
+        steps=None,
         holder=sa.bindparam("by"),
         lease_until=LEASE_END,
     )
@@ -213,7 +214,8 @@ def _join(
     taken = connection.execute(_TAKE_UP, reply | lease)
     mine = taken.rowcount == 1
     if mine:
-        session = replace(session, tokens=session.tokens - count_tokens(lost.content))
+        tokens = max(0, session.tokens - count_tokens(lost.content))  # older ones had no count
+        session = replace(session, tokens=tokens)
         session = _taken_up(connection, session, question, now)
         # The repeat says anew whether it may be remembered.
         both = {**here, "number": question.seq, "wish": new.memory}

@@ -1,4 +1,6 @@
-"""What a user changes of a session: its title, its metadata, that it is open. Touches: `sessions`.
+"""What a user changes of a session: its title, its metadata, that it is open.
+
+Touches: `sessions`, the jobs.
 
 Plain functions of a connection.
 """
@@ -11,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from app import jobs
 from app.db import Connection
 from app.db.tables import sessions
 from app.errors import NotFound
@@ -58,7 +61,7 @@ def reopen(
     """Open a closed session. See `SessionStore.reopen`.
 
     The revision moves because the job that closed it has used up its key: without, the session
-    would never be closed again.
+    would never be closed again. Another that is left of before would close it at once, so it goes.
     """
     session = _locked(connection, tenant_id, session_id, user_id)
     if session.state == "open":
@@ -73,6 +76,7 @@ def reopen(
     here = {"tenant": tenant_id, "session": session_id}
     moved = {"at": opened.last_message_at, "revision": opened.memory_revision}
     connection.execute(_REOPEN, here | moved)
+    jobs.cancel(connection, tenant_id, f"session:{session_id}")
     if limit is not None:
         limit.keep(connection, opened, now)
 

@@ -28,6 +28,19 @@ def cleaned(values: Mapping[str, Any]) -> dict[str, Any]:
     return {clean(name): one(value) for name, value in values.items()}
 
 
+def is_shallow(value: Any, most: int = 100) -> bool:
+    """Say whether JSON is nested at most so deep: what reads it later calls itself for each."""
+    level = [value]
+    for _ in range(most):
+        outer = [part for part in level if isinstance(part, dict | list)]
+        level = [
+            inner for part in outer for inner in (part.values() if isinstance(part, dict) else part)
+        ]
+        if not level:
+            return True
+    return False
+
+
 class Pieces:
     """`clean` for a text that comes in pieces: a pair may be split over two of them."""
 

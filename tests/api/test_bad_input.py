@@ -57,6 +57,11 @@ async def test_json_under_another_name_is_refused(
     assert (await stats(client))["sessions"]["messages"] == 0
 
 
+async def test_a_part_of_a_body_that_is_no_object_is_named(client: httpx.AsyncClient) -> None:
+    error = refused(await post(client, "/chat", {"message": "hi", "history": "window"}), 422)
+    assert (error["message"], error["param"]) == ("history must be a JSON object", "history")
+
+
 async def test_bad_paths_and_queries_are_refused(client: httpx.AsyncClient) -> None:
     for method, path, status, param in PATHS:
         error = refused(await client.request(method, path), status)

@@ -123,7 +123,19 @@ async def test_bad_input_is_refused_with_what_was_expected() -> None:
         nan = await client.put("/store/items", content=raw, headers=sent)
         many = {"operations": [{"op": "get", "namespace": ["a"], "key": "k"}] * 101}
         unknown = {"operations": [{"op": "move", "namespace": ["a"], "key": "k"}]}
-        for body, param in ((many, "operations"), (unknown, "operations.0")):
+        far = {"operations": [{"op": "search", "offset": 2**31}]}  # beyond Postgres's integers
+        odd = {"operations": [{"op": "x" * 100_000}]}
+        assert len((await client.post("/store/batch", json=odd)).text) < 2_000
+        for body, param in (
+            (many, "operations"),
+            (unknown, "operations.0"),
+            (far, "operations.0.search.offset"),
+            ({"operations": [{"op": "search", "limit": 1_000}] * 3}, "operations"),
+            (
+                {"operations": [{"op": "search", "query": "tea " * 2_001}]},
+                "operations.0.search.query",
+            ),
+        ):
             response = await client.post("/store/batch", json=body)
             assert refused(response, 422)["param"] == param
         listed = await client.post("/store/batch", json={"operations": [{"op": "search"}]})

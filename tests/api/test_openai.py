@@ -210,6 +210,7 @@ async def test_the_client_s_instructions_and_limits_reach_the_model(model: Model
 
 BAD: dict[str, tuple[Json, str | None]] = {
     "no messages": ({"messages": []}, "messages"),
+    "far too many messages": ({"messages": messages(("hi",) * 10_001)}, "messages"),
     "messages of another kind": ({"messages": "hi"}, "messages"),
     "only instructions": ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
     "an unknown role": ({"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role"),

@@ -57,6 +57,24 @@ def test_arguments_that_are_no_object_are_none() -> None:
         assert found.before[0].calls == (ToolCall("c1", "add", {}),)
 
 
+def nested(levels: int) -> Any:
+    part: Any = "x"
+    for _ in range(levels):
+        part = [part]
+    return part
+
+
+def test_names_and_ids_that_are_no_texts_are_none() -> None:
+    call = {"id": nested(5_000), "function": {"name": nested(5_000), "arguments": "{}"}}
+    found = told(
+        {"role": "assistant", "content": "Let me see.", "tool_calls": [call]},
+        {"role": "user", "content": "Thanks."},
+    )
+    assert found.before == (Say("assistant", "Let me see."),)
+    with pytest.raises(InvalidRequest, match="it is blank"):
+        told({"role": "user", "content": [{"type": nested(5_000)}]})
+
+
 TEXTS = st.sampled_from(["", " ", "hi", "a\nb"])
 PARTS = st.one_of(
     TEXTS,

@@ -153,7 +153,7 @@ async def test_a_retry_of_an_sdk_is_stored_and_answered_once(
         for said in ("Hi", ("Hi", "Hello!", "How are you?")):
             bodies = []
             for count in range(3):
-                retried = {"x-stainless-retry-count": str(count)}
+                retried = {"x-stainless-retry-count": str(count or "0" * 5_000)}
                 bodies.append(await ask(client, said, headers=retried, **session))
             assert len({body["x_message_id"] for body in bodies}) == 1
         assert await session_ids(client) == [bodies[0]["x_session_id"]]
@@ -362,6 +362,32 @@ async def test_nothing_of_an_aside_is_stored(
     assert streamed[-1]["choices"][0]["finish_reason"] == "stop"
 
 
+async def test_a_line_end_of_unicode_ends_no_event(model: ModelServer) -> None:
+    said = "one\u2028two\u2029three\x85four"
+    model.script = (said,)
+    async with served(**groq(model)) as (client, _):
+        openai = await post(client, "Hi", stream=True)
+        ours = await client.post("/chat", json={"message": "Hi", "stream": True})
+    for response in (openai, ours):
+        lines = [line for line in response.text.splitlines() if line.startswith("data: {")]
+        found = [json.loads(line.removeprefix("data: ")) for line in lines]
+        pieces = [one["text"] for one in found if "text" in one]
+        pieces += [str(c["delta"].get("content", "")) for o in found for c in o.get("choices", [])]
+        assert "".join(pieces) == said
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+async def test_an_id_in_a_header_is_the_same_as_in_a_body_however_it_is_encoded(
+    encoding: str,
+) -> None:
+    headers = [(name.encode(), "Zoë".encode(encoding)) for name in ("X-User-Id", "X-Session-Id")]
+    async with served() as (client, _):
+        body = {"model": "conversational-rag", "messages": messages("Hi")}
+        asked = await client.post(PATH, json=body, headers=headers)
+        assert asked.json()["x_session_id"] == "Zoë"
+        assert await session_ids(client, params={"user_id": "Zoë"}) == ["Zoë"]
+
+
 @pytest.mark.parametrize("value", ["", "None", "{{TASK}}"])
 async def test_an_empty_task_is_none(value: str) -> None:
     async with served() as (client, _):
@@ -372,8 +398,10 @@ async def test_an_empty_task_is_none(value: str) -> None:
 async def test_an_aside_that_does_not_fit_the_model_says_so() -> None:
     async with served(summary_context_tokens=2_000, reply_max_tokens=500) as (client, _):
         error = refused(await post(client, "### Task:\n" + "word " * 5_000), 400)
+        long = refused(await post(client, "### Task:\n" + "word " * 500_000), 400)
     assert error["code"] == "context_length_exceeded"
     assert "1500" in error["message"]
+    assert (long["code"], "2500010 characters" in long["message"]) == (error["code"], True)
 
 
 async def test_an_aside_whose_model_fails_is_a_clear_error(model: ModelServer) -> None:

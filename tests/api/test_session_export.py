@@ -84,8 +84,9 @@ async def test_what_is_exported_can_be_imported_by_another_service_and_changes_n
     None
 ):
     async with served() as (client, _), served() as (elsewhere, _):
-        await chat(client, PORTO, session_id="s1", timezone="Europe/Lisbon")
-        await chat(client, "Which city do I live in?", session_id="s1")
+        ada = {"session_id": "s1", "user_id": "ada"}
+        await chat(client, PORTO, **ada, timezone="Europe/Lisbon")
+        await chat(client, "Which city do I live in?", **ada)
         body = await exported(client, "s1", format="import")
         headers = {"Content-Type": "application/json"}
         back = await client.post("/memories/import", content=body, headers=headers)
@@ -94,6 +95,7 @@ async def test_what_is_exported_can_be_imported_by_another_service_and_changes_n
         copy = await read(elsewhere, at("sessions", "s1"))
     assert back.json()["conversations"][0]["state"] == "unchanged"
     assert there.json()["conversations"][0]["state"] == "imported"
+    assert there.json()["user_id"] == "ada"
     kept = ("seq", "role", "content", "created_at")
     assert [[m[name] for name in kept] for m in copy["messages"]] == [
         [m[name] for name in kept] for m in here["messages"]

@@ -150,6 +150,19 @@ async def test_a_reopened_session_is_closed_again_after_a_quiet_spell_of_its_own
     assert (detail["summary"], detail["summary_covers_seq"]) == (summary, 2)
 
 
+async def test_a_job_that_was_to_close_a_session_before_does_not_close_the_reopened_one() -> None:
+    async with serving(Clock(), summary_every_messages=2) as (client, runtime):
+        await chat(client, PORTO, session_id="s1")
+        session = await runtime.sessions.get("default", "s1", None)
+        left = await runtime.episodes.ask_to_close(session, delay_seconds=3600.0)
+        await do_what_is_due(runtime)  # the summary, so that the next one to close it is another
+        closed = await close(client, "s1")
+        answered(await client.post(at("sessions", "s1", "reopen")))
+        await runtime.worker.run_now("default", "close", left)
+        state = (await states(client))["s1"]
+    assert (closed["state"], state) == ("closed", "open")
+
+
 async def test_the_model_sees_summary_and_last_messages_of_a_session_that_is_opened_again() -> None:
     def script(body: dict[str, Any]) -> str:
         asks_for_summary = "Porto" in str(body) and not body.get("stream")

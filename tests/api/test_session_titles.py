@@ -88,6 +88,7 @@ BAD: list[tuple[Json, str]] = [
     ({"title": " \n "}, "title must not be blank"),
     ({"title": "x" * 201}, "at most 200"),
     ({"title": "a\x00b"}, "NUL"),
+    ({"title": "a\x1b[2Jb"}, "control characters"),
     ({"metadata": {"a": {"b": 1}}}, "metadata must be flat: 'a' holds an object"),
     ({"metadata": {"a": [1]}}, "'a' holds an array"),
     ({"metadata": {"a": "x\x00"}}, "NUL"),

@@ -157,22 +157,20 @@ async def test_usage_is_counted_by_the_hour_and_the_hours_are_told(clock: Clock)
     assert (ends["until"], ends["total"]["calls"]) == ("2026-11-30T14:00:00Z", 1)
 
 
-@pytest.mark.parametrize(
-    ("query", "told"),
-    [
-        ({"from": "2026-11-30T12:00:00"}, "offset"),
-        ({"from": "2026-11-30T12:00:00Z", "to": "2026-11-30T12:00:00Z"}, "from must be before to"),
-        ({"from": "2027-01-01T00:00:00Z"}, "from must be before to"),
-        ({"by": "week"}, "by"),
-        ({"limit": "0"}, "limit"),
-    ],
-)
-async def test_usage_of_no_time_or_by_something_else_is_refused(
-    clock: Clock, query: dict[str, str], told: str
-) -> None:
+BAD: list[tuple[dict[str, str], str]] = [
+    ({"from": "2026-11-30T12:00:00"}, "offset"),
+    ({"from": "2026-11-30T12:00:00Z", "to": "2026-11-30T12:00:00Z"}, "from must be before to"),
+    ({"from": "2027-01-01T00:00:00Z"}, "from must be before to"),
+    ({"by": "week"}, "by"),
+    ({"limit": "0"}, "limit"),
+]
+
+
+async def test_usage_of_no_time_or_by_something_else_is_refused(clock: Clock) -> None:
     async with served_at(clock) as (client, _):
-        error = refused(await client.get("/usage", params=query), 422)
-    assert told in error["message"]
+        for query, told in BAD:
+            error = refused(await client.get("/usage", params=query), 422)
+            assert told in error["message"], query
 
 
 async def test_rows_beyond_the_limit_are_left_out_but_not_out_of_the_total() -> None:
@@ -258,6 +256,22 @@ async def test_a_rewrite_is_counted_also_when_nothing_came_of_it(model: ModelSer
     assert [call["purpose"] for call in receipt["calls"]] == ["understand", "chat"]
     assert receipt["understood"]["trouble"] == "upstream_invalid"
     assert (row["calls"], row["estimated_calls"], row["output_tokens"]) == (1, 1, 0)
+
+
+async def test_a_rewrite_that_is_stopped_is_counted(model: ModelServer, tmp_path: Any) -> None:
+    where = {"database_url": f"sqlite:///{tmp_path / 'state.db'}", "shutdown_seconds": 0.2}
+    async with served(**groq(model, **where)) as (client, _):
+        await chat(client, "The contract of Acme ends in May.", session_id="s1")
+        model.fault, model.latency_seconds = "slow", 30.0
+        follow_up = chat(client, "And what about it?", session_id="s1")
+        asking = asyncio.create_task(follow_up)
+        while len(model.requests) < 2:
+            await asyncio.sleep(0.01)
+    with pytest.raises(AssertionError):  # it was told that the service is shutting down
+        await asking
+    async with served(database_url=where["database_url"]) as (client, _):
+        row = (await rows(client))["understand"]
+    assert (row["calls"], row["estimated_calls"]) == (1, 1)
 
 
 async def test_a_checkpoint_that_fails_is_counted_with_all_its_calls(model: ModelServer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import chat, costs, found, ingest, report, search, webhooks
+from tests.benchmarks import chat, costs, found, ingest, report, search, soak, webhooks
 
 
 def main() -> None:
@@ -14,6 +14,7 @@ def main() -> None:
     machine = report.this_machine()
     figures = {
         **chat.measure(machine, quick=arguments.quick),
+        **soak.measure(machine, quick=arguments.quick),
         **search.measure(machine, quick=arguments.quick),
         **ingest.measure(machine, quick=arguments.quick),
         **found.measure(machine, quick=arguments.quick),

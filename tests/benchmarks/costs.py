@@ -23,7 +23,7 @@ import httpx
 
 from app.costs.month import Part, month, rehearsed, total
 from app.costs.rehearsal import rehearse
-from app.costs.workload import Length, Workload, is_follow_up
+from app.costs.workload import Length, Workload, is_follow_up, is_for_agent
 from app.llm.tokens import Count, estimate_tokens
 from app.picks import pick_counter
 from app.settings import Settings
@@ -31,7 +31,7 @@ from tests.api.calls import groq
 from tests.benchmarks import report
 from tests.served import listening, settings
 from tests.wire.openai import Count as Counts
-from tests.wire.openai import ModelServer, model_server
+from tests.wire.openai import ModelServer, Said, call, model_server
 
 COMMAND = "python -m tests.benchmarks.costs"
 TITLE = "Costs: the estimate beside what was spent"
@@ -74,7 +74,9 @@ class Compared:
         return _tokens(self.foretold[purpose]) / _tokens(self.spent[purpose])
 
 
-def workload(*, users: int, conversations: int, session_messages: int) -> Workload:
+def workload(
+    *, users: int, conversations: int, session_messages: int, agents: float = 0.0
+) -> Workload:
     """Return the averages of conversations that `converse` holds."""
     return Workload(
         messages_per_day=users * conversations * session_messages,
@@ -89,6 +91,7 @@ def workload(*, users: int, conversations: int, session_messages: int) -> Worklo
         memories=3,
         facts=FACTS,
         follow_ups=0.25,
+        agents=agents,
     )
 
 
@@ -102,7 +105,7 @@ def _tokens_in(words: int) -> Length:
 
 async def compare(server: ModelServer, load: Workload, **chosen: Any) -> Compared:
     """Hold the conversations over HTTP, and rehearse them."""
-    server.script = _script(random.Random(1))
+    server.script = _script(random.Random(1), load)
     # The mock embedder finds as many passages and memories as are asked for.
     options = groq(
         server, document_top_k=load.documents, memory_top_k=load.memories,
@@ -155,7 +158,10 @@ async def _converse(
         session = {"user_id": f"user{user}", "session_id": f"user{user}-{number}"}
         for at in range(load.session_messages):
             asked = _asked(load, at, chance)
-            await post("/chat", {"message": asked, **session})
+            is_agents = is_for_agent(load, number * load.session_messages + at)
+            await post(
+                "/chat", {"message": asked, "mode": "agent" if is_agents else "chat", **session}
+            )
             await _settled(client)
         closing = f"/sessions/{session['session_id']}/close?user_id={session['user_id']}"
         await post(closing, {})
@@ -184,11 +190,13 @@ def _prose(words: int, chance: random.Random) -> str:
     return f"{' '.join(said[: max(1, words)]).rstrip('.,')}."
 
 
-def _script(chance: random.Random) -> Callable[[dict[str, Any]], str]:
+def _script(chance: random.Random, load: Workload) -> Callable[[dict[str, Any]], Said]:
     names = itertools.count()
 
-    def script(body: dict[str, Any]) -> str:
+    def script(body: dict[str, Any]) -> Said:
         told = body["messages"][-1]["content"]
+        if body.get("tools") and _searches(body["messages"]) < load.agent_calls - 1:
+            return call("search_documents", query=_prose(QUESTION_WORDS, chance))
         if "<transcript" in told:
             return _checkpoint(told, names)
         if body.get("stream"):
@@ -199,6 +207,12 @@ def _script(chance: random.Random) -> Callable[[dict[str, Any]], str]:
         return json.dumps({"question": alone, "route": "hybrid"})
 
     return script
+
+
+def _searches(messages: list[dict[str, Any]]) -> int:
+    """Return how often a tool has answered since the question."""
+    asked = max(at for at, message in enumerate(messages) if message["role"] == "user")
+    return sum(message["role"] == "tool" for message in messages[asked:])
 
 
 def _checkpoint(told: str, names: itertools.count[int]) -> str:
@@ -226,7 +240,12 @@ def _checkpoint(told: str, names: itertools.count[int]) -> str:
 
 def _counting(count: Count) -> Counts:
     def counted(body: dict[str, Any], said: str) -> tuple[int, int]:
-        return sum(count(message["content"]) for message in body["messages"]), count(said)
+        texts = [message.get("content") or "" for message in body["messages"]]
+        calls = [asked for message in body["messages"] for asked in message.get("tool_calls", [])]
+        tools = [tool["function"] for tool in body.get("tools", [])]
+        texts += [asked["function"]["arguments"] for asked in calls]
+        texts += [f"{t['name']}{t['description']}{json.dumps(t['parameters'])}" for t in tools]
+        return sum(map(count, texts)), count(said)
 
     return counted
 

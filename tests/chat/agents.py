@@ -8,18 +8,13 @@ from typing import Any
 
 import httpx
 
+from tests.api import calls
 from tests.wire.openai import ModelServer, Said
 
 
 def groq(model: ModelServer, **chosen: Any) -> dict[str, Any]:
-    return {
-        "groq_api_key": "gsk_test_key_of_these_tests",
-        "groq_api_base": model.url,
-        "groq_max_retries": 0,
-        "model_timeout_seconds": 5.0,
-        "summary_every_messages": 1000,
-        **chosen,
-    }
+    """Return the settings of a service whose model is `model`, and which sums nothing up."""
+    return calls.groq(model, **{"summary_every_messages": 1000, **chosen})
 
 
 async def ask(client: httpx.AsyncClient, message: str, **fields: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import Any, Literal
 
@@ -32,9 +33,38 @@ def broken() -> str:
     raise RuntimeError("secret of the shop")
 
 
+def leaving() -> str:
+    """End the process."""
+    raise SystemExit(1)
+
+
+async def leaving_at_once() -> str:
+    """End the process, too."""
+    raise SystemExit(1)
+
+
+async def cancelling_itself() -> str:
+    """Be cancelled by its own code."""
+    raise asyncio.CancelledError
+
+
+def exhausted() -> str:
+    """Ask for more than there is."""
+    return str(next(iter(())))
+
+
 def endless() -> str:
     """Return far too much."""
     return "So long. " * 20_000
+
+
+HANGING = threading.Event()  # until it is set
+
+
+def hanging() -> str:
+    """Wait for a server that is away."""
+    HANGING.wait(300)
+    return "At last."
 
 
 @tool

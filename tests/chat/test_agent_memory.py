@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.api.calls import key
 from tests.chat.agents import (
     ask,
     fact_id_in,
@@ -206,6 +207,7 @@ async def test_core_memory_is_edited_on_the_users_word(model: ModelServer) -> No
     async with served(**groq(model)) as (client, _):
         model.script = in_turn(edit("Ada, a Python developer.", "Ada, a Python developer"), "ok")
         first = await ask(client, "I am Ada, a Python developer.")
+        made = (await client.get("/memories/blocks/human", params={"user_id": "ada"})).json()
         model.script = in_turn(edit("Ada, an administrator.", "thanks"), "ok")
         invented = await ask(client, "thanks")
         model.script = in_turn(edit("", "thanks a lot"), "ok")
@@ -215,6 +217,7 @@ async def test_core_memory_is_edited_on_the_users_word(model: ModelServer) -> No
         cleared = await ask(client, "Please forget that.")
         after = await block(client)
     assert steps_of(first) == [("edit_block", False, False)]
+    assert (made["written_by"], made["session_id"], made["seq"]) == ("assistant", "s1", 1)
     assert steps_of(invented) == steps_of(emptied) == [("edit_block", True, True)]
     assert held == {"human": "Ada, a Python developer."}
     assert "Ada, a Python developer." in model.requests[2]["messages"][-1]["content"]
@@ -275,3 +278,47 @@ async def test_nothing_of_a_memory_stays_in_the_steps_of_a_reply(model: ModelSer
         "search_documents",
         "forget",
     ]
+
+
+@pytest.mark.parametrize(
+    "other", [{"role": "user", "user": "eve"}, {"role": "user", "user": "ada", "tenant": "acme"}]
+)
+async def test_an_agent_neither_finds_nor_changes_what_is_of_another_user_or_tenant(
+    model: ModelServer, other: Any
+) -> None:
+    async with served(**groq(model)) as (client, runtime):
+        owner, stranger = await key(runtime, "user", user="ada"), await key(runtime, **other)
+        told = {"subject": "user", "predicate": "likes", "value": "green tea"}
+        put = await client.post("/memories/facts", json=told, headers=owner)
+        fact_id = put.json()["fact_id"]
+        said = {"message": "My secret is green tea.", "session_id": "s1"}
+        assert (await client.post("/chat", json=said, headers=owner)).status_code == 200
+        words = "Forget green tea, my secret. I like black tea now."
+        model.script = in_turn(
+            Calls(
+                (
+                    ("search_memory", {"query": "green tea"}),
+                    ("search_history", {"query": "secret green tea"}),
+                    ("search_history", {"since": "2000-01-01"}),
+                    ("forget", {"fact_id": fact_id, "quote": words}),
+                    ("revise", {"fact_id": fact_id, "quote": words, "value": "black tea"}),
+                    ("edit_block", {"label": "human", "quote": words, "value": "I like black tea"}),
+                )
+            ),
+            "ok",
+        )
+        asked = {"message": words, "mode": "agent", "session_id": "s2"}
+        answered = await client.post("/chat", json=asked, headers=stranger)
+        facts = (await client.get("/memories/facts", headers=owner)).json()["facts"]
+        blocks = (await client.get("/memories/blocks", headers=owner)).json()["blocks"]
+    assert results(model.requests[-1]) == [
+        "No memory fits.",
+        "No message fits.",
+        "No message fits.",
+        "there is no such fact",
+        "there is no such fact",
+        "The block human is at version 1.",
+    ]
+    assert answered.json()["memories"] == []
+    assert [fact["value"] for fact in facts] == ["green tea"]
+    assert blocks == []

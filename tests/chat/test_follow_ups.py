@@ -13,7 +13,7 @@ import pytest
 
 from app.llm.blocks import texts
 from app.wiring import Runtime
-from tests.api.calls import Json, chat, groq, put, read
+from tests.api.calls import Json, chat, close, groq, put, read
 from tests.chat.asks import NOW
 from tests.knowledge.calls import do_what_is_due
 from tests.served import served, served_at
@@ -79,6 +79,7 @@ async def test_a_follow_up_costs_one_small_call_and_is_searched_as_it_is_meant(
         "since": None,
         "until": None,
         "range_dropped": False,
+        "route_dropped": False,
     }
     assert receipt["route"] == "knowledge"
     assert body["sources"][0]["id"] == "acme"
@@ -168,7 +169,27 @@ async def test_the_model_tells_the_route_of_a_follow_up(model: ModelServer) -> N
             model.script = answers({"question": MEANT, "route": told})
             body = await ask(client, "and in which industry?")
             assert body["receipt"]["route"] == route
-            assert bool(body["sources"]) == (route == "hybrid")
+            # Nothing is remembered: a route that was wrong does not cost the answer.
+            assert body["receipt"]["understood"]["route_dropped"] == (route == "memory")
+            assert body["sources"]
+
+
+async def test_where_the_documents_hold_nothing_memory_is_searched_after_all() -> None:
+    rule = "What is the refund policy?"
+    async with served() as (client, _):
+        await chat(client, "Our refund policy is 30 days.", session_id="s0", user_id="ada")
+        await close(client, "s0")
+        body = await ask(client, rule)
+        off = await ask(client, rule, memory="off")
+        await put(client, {"id": "rule", "text": "The refund policy is 60 days."})
+        found = await ask(client, rule, session_id="s2")
+    assert (body["receipt"]["route"], [m["session_id"] for m in body["memories"]]) == (
+        "knowledge",
+        ["s0"],
+    )
+    assert body["receipt"]["understood"]["route_dropped"] is True
+    assert off["memories"] == []
+    assert (found["memories"], [source["id"] for source in found["sources"]]) == ([], ["rule"])
 
 
 async def test_a_clarification_is_answered_from_the_conversation_alone(model: ModelServer) -> None:

@@ -39,6 +39,18 @@ async def test_a_paste_that_is_too_large_gets_a_413_that_names_the_limit(
     assert listed["sessions"] == []
 
 
+async def test_an_agent_refuses_what_leaves_no_room_for_its_tools_before_it_is_stored() -> None:
+    message = "one two three four " * 1_400  # fits a plain prompt
+    async with served(context_tokens=8_000) as (client, _):
+        plain = await client.post("/chat", json={"message": message, "session_id": "plain"})
+        agent = await client.post(
+            "/chat", json={"message": message, "session_id": "agent", "mode": "agent"}
+        )
+        sessions = (await client.get("/sessions")).json()["sessions"]
+    assert (plain.status_code, agent.status_code) == (200, 413)
+    assert [session["session_id"] for session in sessions] == ["plain"]
+
+
 @pytest.mark.parametrize(
     ("chosen", "named"),
     [

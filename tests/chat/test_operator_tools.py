@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from app.errors import Misconfigured
 from app.llm.operator_tools import AgentContext
+from app.llm.own_thread import MOST
 from tests.chat import shop_tools
 from tests.chat.agents import ask, groq, in_turn, results, steps_of
 from tests.served import served
@@ -79,6 +81,35 @@ async def test_what_goes_wrong_in_a_tool_is_told_to_the_model_and_no_secret_of_i
     assert len(long) < 8_000
     assert [error for _, error, _ in steps_of(body)] == [True, True, False]
     assert shop_tools.CALLS == []
+
+
+@pytest.mark.parametrize("name", ["leaving", "leaving_at_once", "cancelling_itself", "exhausted"])
+async def test_a_tool_that_would_end_the_process_fails_as_any_other(
+    model: ModelServer, name: str
+) -> None:
+    model.script = in_turn(call(name), "Sorry.")
+    async with served(**groq(model, agent_tools=tools(name))) as (client, _):
+        body = await ask(client, "Hello")
+    assert results(model.requests[-1]) == ["The tool failed."]
+    assert body["reply"] == "Sorry."
+
+
+async def test_tools_that_hang_keep_nobody_else_waiting(model: ModelServer) -> None:
+    hanging = Calls(tuple(("hanging", {}) for _ in range(MOST)))  # all that there may be
+    model.script = in_turn(hanging, "Sorry.")
+    shop_tools.HANGING.clear()
+    async with served(**groq(model, agent_tools=tools("hanging"))) as (client, _):
+        asked = asyncio.create_task(ask(client, "Hello"))
+        while not model.requests:
+            await asyncio.sleep(0.01)
+        try:
+            async with asyncio.timeout(30):
+                other = await client.post("/chat", json={"message": "Hi", "user_id": "eve"})
+            assert other.status_code == 200
+            assert not asked.done()
+        finally:
+            shop_tools.HANGING.set()
+        assert (await asked)["reply"] == "Sorry."
 
 
 @pytest.mark.parametrize(

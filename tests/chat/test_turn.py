@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.api.calls import chat, groq
 from tests.served import events_of, listening, served
 from tests.wire.openai import ModelServer, model_server
 
@@ -18,23 +19,6 @@ from tests.wire.openai import ModelServer, model_server
 def model() -> Iterator[ModelServer]:
     with model_server() as server:
         yield server
-
-
-def groq(model: ModelServer, **chosen: Any) -> dict[str, Any]:
-    return {
-        "groq_api_key": "gsk_test_key_of_these_tests",
-        "groq_api_base": model.url,
-        "groq_max_retries": 0,
-        "model_timeout_seconds": 5.0,
-        **chosen,
-    }
-
-
-async def chat(client: httpx.AsyncClient, message: str, **fields: Any) -> dict[str, Any]:
-    response = await client.post("/chat", json={"message": message, **fields})
-    assert response.status_code == 200, response.text
-    body: dict[str, Any] = response.json()
-    return body
 
 
 async def stored(client: httpx.AsyncClient, session_id: str) -> list[tuple[str, str, str]]:
@@ -260,7 +244,10 @@ async def test_a_session_that_is_deleted_in_mid_turn_stays_deleted(model: ModelS
         assert (await client.delete("/sessions/s1")).status_code == 200
         response = await running
         gone = await client.get("/sessions/s1")
+        counted = (await client.get("/metrics")).text
     assert (response.status_code, gone.status_code) == (409, 404)
+    turns = [line for line in counted.splitlines() if line.startswith("rag_turns_total")]
+    assert turns == ['rag_turns_total{mode="chat",route="hybrid",status="failed"} 1.0']
 
 
 async def test_a_session_that_is_busy_for_too_long_says_so(model: ModelServer) -> None:

@@ -50,6 +50,14 @@ def result(id: str) -> Say:
     return Say("tool", f"result of {id}", call_id=id)
 
 
+def test_thousands_of_calls_are_read_once_each() -> None:
+    ids = [str(number) for number in range(20_000)]
+    at_once = [calling(*ids), *map(result, ids)]
+    in_turn = [say for id in ids for say in (calling(id), result(id))]
+    assert units_of(at_once) == ([tuple(at_once)], 0)
+    assert units_of(in_turn) == ([tuple(in_turn)], 0)
+
+
 def test_a_stored_message_is_a_unit() -> None:
     assert unit_of(STORED) == (says("Done."),)
 

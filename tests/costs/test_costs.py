@@ -36,16 +36,22 @@ def near(told: float, spent: float) -> bool:
     return abs(told / spent - 1) <= 0.1
 
 
+SHORT = {"history_strategy": "window", "history_window": 2, "summary_every_messages": 4}
+
+
 @pytest.mark.parametrize(
-    "chosen",
-    [{}, {"history_strategy": "window", "history_window": 2, "summary_every_messages": 4}],
-    ids=["as it comes", "a short window and many summaries"],
+    ("agents", "chosen"),
+    [(0.0, {}), (0.0, SHORT), (0.4, {})],
+    ids=["as it comes", "a short window and many summaries", "agents"],
 )
-async def test_the_estimate_is_within_10_percent_of_what_is_spent(chosen: dict[str, Any]) -> None:
-    load = workload(users=1, conversations=2, session_messages=5)
+async def test_the_estimate_is_within_10_percent_of_what_is_spent(
+    agents: float, chosen: dict[str, Any]
+) -> None:
+    load = workload(users=1, conversations=2, session_messages=5, agents=agents)
     with model_server() as server:
         compared = await compare(server, load, **chosen)
-    assert set(compared.foretold) == {"chat", "checkpoint", "understand", "total"}
+    expected = {"chat", "checkpoint", "understand", "total"} | ({"agent"} if agents else set())
+    assert set(compared.foretold) == expected
     for purpose, spent in compared.spent.items():
         told = compared.foretold[purpose]
         assert told.calls == pytest.approx(spent.calls), purpose
@@ -94,7 +100,9 @@ def test_without_keys_it_is_the_offline_model_that_is_free(
 
 
 def test_a_model_without_a_price_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    table = rows(run(capsys, "--model", "nobody:knows"))
+    output = run(capsys, "--model", "nobody:knows")
+    assert "MODEL_PRICES" in output
+    table = rows(output)
     assert (table["chat"][3], table["checkpoint"][3], table["total"][3]) == (
         "unknown", "0.00", "unknown",
     )  # fmt: skip

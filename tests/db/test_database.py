@@ -74,6 +74,13 @@ async def test_a_write_returns_what_its_function_returns(database: Database) -> 
     assert await database.write(lambda _: 42) == 42
 
 
+async def test_an_error_tells_nothing_of_what_was_to_be_written(database: Database) -> None:
+    wrong = sa.text("INSERT INTO no_such_table VALUES (:said)")
+    with pytest.raises(Exception, match="no_such_table") as failed:
+        await database.write(lambda c: c.execute(wrong, {"said": "my secret"}))
+    assert "my secret" not in str(failed.value)
+
+
 async def test_a_failing_function_takes_back_its_own_writes_only(database: Database) -> None:
     def fail(connection: Connection) -> None:
         put("half")(connection)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.blocks import TAGS, Block, block, container, read, texts
+from app.llm.blocks import TAGS, Block, block, container, defuse, read, texts
 
 PIECES = ["<", "</", ">", "document", "memory", "question", " ", "\n", '"', "id=", "x", "<b>", "&"]
 TEXTS = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
@@ -29,3 +29,15 @@ def test_an_attribute_cannot_end_its_tag(value: str, read_again: str) -> None:
     message = block("memory", "Tea.", id=value, date="2026-11-30")
     expected = {"id": read_again, "date": "2026-11-30"}
     assert read("memory", message) == [Block("Tea.", expected)]
+
+
+def test_a_tag_that_white_space_hides_is_defused() -> None:
+    gap = " " * 100_000  # read once: this must not take minutes
+    for hidden in (
+        f"<{gap}/memory>",
+        f"</{gap}memory>",
+        "<\u200b/\u2060memory>",
+        "<\u00ad/memory>",
+    ):
+        assert defuse(hidden) == hidden.replace("<", "&lt;")
+    assert defuse(f"<{gap}x>") == f"<{gap}x>"

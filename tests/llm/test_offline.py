@@ -149,6 +149,23 @@ async def test_a_statement_is_acknowledged(message: str) -> None:
     assert await reply(prompt(message), None) == "Noted."
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Forget that my favourite colour is teal.",
+        "Can you delete everything you know about me?",
+        "Bitte vergiss, dass ich Tee mag.",
+    ],
+)
+async def test_what_it_can_not_forget_it_does_not_pass_for_forgotten(message: str) -> None:
+    assert "nothing was deleted" in await reply(prompt(message), None)
+
+
+async def test_the_last_question_is_told_again() -> None:
+    said = await reply(prompt("What did I just ask?", documents=(), memories=()), None)
+    assert said == f'Earlier you said: "{HISTORY[-1]}"'
+
+
 async def test_a_greeting_is_not_searched_for(embedder: LocalEmbedder) -> None:
     assert "I don't have that" not in await reply(prompt("Thank you!"), embedder)
 

@@ -55,6 +55,32 @@ def test_a_thing_that_was_asked_about_last_comes_before_a_name_of_earlier() -> N
     )
 
 
+def test_what_an_earlier_question_was_about_is_not_what_a_later_one_points_to() -> None:
+    asked = ["How long does shipping to Portugal take?", "Can I get my money back?"]
+    answered = ["Seven days.", "Refunds are possible within 30 days."]
+    assert stand_alone("how long do I have for that?", asked, answered) == (
+        "how long do I have for that (Can I get my money back)?"
+    )
+    assert stand_alone("and in which industry?", [*ASKED, "Thank you!"], ANSWERED) == (
+        "In which industry is Acme Corp?"
+    )
+
+
+def test_what_asks_for_the_answer_in_another_form_is_not_what_a_follow_up_goes_on_from() -> None:
+    asked = ["How much is express shipping?", "Say that in simpler words"]
+    assert stand_alone("and to Portugal?", asked, []) == (
+        "How much is express shipping to Portugal?"
+    )
+
+
+def test_a_verb_that_opens_a_question_is_no_name_and_a_short_question_may_be_whole() -> None:
+    asked = ["Gilt das auch für reduzierte Ware?", "Kannst du das wiederholen?"]
+    assert stand_alone("Wo wohne ich?", asked, ["Reduzierte Ware ist ausgeschlossen."]) == (
+        "Wo wohne ich?"
+    )
+    assert "Kannst" not in stand_alone("warum?", asked, ["Reduzierte Ware ist ausgeschlossen."])
+
+
 def test_without_anything_named_before_the_words_stay() -> None:
     assert stand_alone("why?", ["what is that?"], ["I don't have that."]) == "why?"
     assert stand_alone("", [], []) == ""

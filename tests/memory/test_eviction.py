@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from app.memory import tally
 from app.memory.eviction import Policy
@@ -31,15 +29,6 @@ from tests.memory.stores import (
 from tests.wire.pinecone import API_KEY, Faults, PineconeServer, serving_pinecone
 
 BY_TIME: dict[str, Any] = {"eviction_policy": "time", "eviction_max_age_days": 100.0}
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """Settings of a store in each database."""
-    if request.param == "sqlite":
-        yield {}
-    else:
-        yield {"database_url": request.getfixturevalue("postgres_state")}
 
 
 async def two_users(client: httpx.AsyncClient, runtime: Runtime, clock: Clock) -> None:

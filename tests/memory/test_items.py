@@ -14,13 +14,14 @@ from app.db.tables import fact_sightings, facts, jobs, store_items
 from app.memory.fact_rows import lock_user
 from app.memory.forgetting import forget_facts
 from app.memory.item_ops import ListNamespaces, Namespace, Put, Search, item_text
-from app.memory.item_rows import Owner, found, items_at, namespaces, write
+from app.memory.item_rows import found, items_at, namespaces, write
+from app.memory.recall_rows import Whose
 from tests.memory.telling import NOW
 from tests.seams.stores import database
 
 __all__ = ["database"]
 
-ADA = Owner("default", "ada")
+ADA = Whose("default", "ada")
 NOTES = ("notes", "ada")
 
 
@@ -28,9 +29,9 @@ def note(key: str, text: str | None, **value: Any) -> Put:
     return Put(NOTES, key, {"text": text, **value}, text)
 
 
-async def apply(database: Database, *puts: Put, owner: Owner = ADA) -> None:
+async def apply(database: Database, *puts: Put, owner: Whose = ADA) -> None:
     def store(connection: Connection) -> None:
-        lock_user(connection, *owner)
+        lock_user(connection, owner.tenant_id, owner.user_id)
         write(connection, owner, puts, NOW)
 
     await database.write(store)
@@ -121,7 +122,7 @@ async def test_a_fact_that_was_forgotten_by_hand_is_told_again_with_the_next_put
 
 
 async def test_items_of_others_are_neither_seen_nor_touched(database: Database) -> None:
-    others = [Owner("default", "bob"), Owner("globex", "ada")]
+    others = [Whose("default", "bob"), Whose("globex", "ada")]
     for owner in (ADA, *others):
         await apply(database, note("food", "Somebody likes pizza."), owner=owner)
     await apply(database, Put(NOTES, "food", None))

@@ -34,14 +34,6 @@ from tests.wire.pinecone import API_KEY, Faults, serving_pinecone
 MONTH: dict[str, Any] = {"message_retention_days": 30.0, "memory_exchanges": True}
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    if request.param == "sqlite":
-        yield {}
-    else:
-        yield {"database_url": request.getfixturevalue("postgres_state")}
-
-
 @pytest.fixture
 def model() -> Iterator[ModelServer]:
     with model_server() as server:

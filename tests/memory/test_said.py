@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
-
-import pytest
 
 from app.memory.said import Here, Said
 from app.wiring import Runtime
 from tests.api.calls import chat
 from tests.memory.stores import Clock, converse, serving
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    if request.param == "sqlite":
-        yield {}
-    else:
-        yield {"database_url": request.getfixturevalue("postgres_state")}
 
 
 async def search(runtime: Runtime, words: str, **dates: Any) -> list[tuple[str, str]]:

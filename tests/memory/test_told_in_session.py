@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,14 +11,6 @@ from app.index.base import namespace
 from tests.api.calls import chat, close
 from tests.knowledge.calls import finish_jobs
 from tests.memory.stores import Clock, converse, every_row, found, learn, serving
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    if request.param == "sqlite":
-        yield {}
-    else:
-        yield {"database_url": request.getfixturevalue("postgres_state")}
 
 
 async def test_what_a_tool_stored_goes_with_its_session(store: dict[str, Any]) -> None:

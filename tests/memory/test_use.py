@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
-
-import pytest
 
 from app.memory.episodes import Episode
 from app.wiring import Runtime
 from tests.api.calls import chat, read
 from tests.memory.stores import Clock, converse, every_row, found, learn, serving
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    if request.param == "sqlite":
-        yield {}
-    else:
-        yield {"database_url": request.getfixturevalue("postgres_state")}
 
 
 async def episode(runtime: Runtime, session_id: str) -> Episode:

@@ -406,6 +406,19 @@ async def test_a_reopened_session_counts_as_used_now_and_an_open_one_stays_as_it
             await store.reopen("default", session_id, user_id, now=later)
 
 
+async def test_a_reply_that_is_taken_up_again_has_no_steps_of_the_run_that_was_lost(
+    store: SessionStore, database: Database
+) -> None:
+    steps = [{"id": "1", "name": "search", "arguments": {"query": "tea"}, "result": "none"}]
+    lost = await store.begin_turn(new(), now=NOON)
+    await end(store, lost, status="interrupted", content="It is", steps=steps)
+    # as one that was stored before sizes were kept
+    await database.write(lambda c: c.execute(sessions.update().values(tokens=0)))
+    again = await store.begin_turn(new(holder="run-2"), now=NOON)
+    assert (again.mine, again.reply.content, again.reply.steps) == (True, "", None)
+    assert again.session.tokens == 0
+
+
 async def test_the_idle_sessions_beyond_the_limit_are_to_be_closed(database: Database) -> None:
     asked: list[str] = []
     limit = Limit(2, lambda _, session, __: asked.append(session.session_id))

@@ -67,7 +67,7 @@ Script = Sequence[Said] | Callable[[dict[str, Any]], Said]
 PROMPT_TOKENS, COMPLETION_TOKENS = 11, 7
 
 Count = Callable[[dict[str, Any], str], tuple[int, int]]
-"""Of a request's body and the reply: the tokens in and out."""
+"""Of a request's body and the reply, its calls of tools too: the tokens in and out."""
 
 _REFUSALS: dict[str, tuple[int, str]] = {
     "rate_limit": (429, "rate_limit_exceeded"),
@@ -194,7 +194,7 @@ async def _chat(server: ModelServer, request: Request, *, is_groq: bool) -> Resp
         message["tool_calls"] = calls
     cut = fault == "early_end"
     choice = {"index": 0, "message": message, "finish_reason": None if cut else reason}
-    usage = _usage(server, body, text)
+    usage = _usage(server, body, text, calls)
     return JSONResponse(_envelope(body, "chat.completion") | {"choices": [choice], "usage": usage})
 
 
@@ -227,7 +227,7 @@ async def _chunks(
     for index, asked in enumerate(calls):
         for delta in _call_deltas(asked, index, is_groq):
             yield _event(envelope, {"tool_calls": [delta]}, None)
-    usage = _usage(server, body, text)
+    usage = _usage(server, body, text, calls)
     if is_groq:
         yield _event(envelope | {"x_groq": {"id": "req_1", "usage": usage}}, {}, reason)
     else:
@@ -274,8 +274,13 @@ def _envelope(body: dict[str, Any], kind: str) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": 1_700_000_000, "model": body["model"]}
 
 
-def _usage(server: ModelServer, body: dict[str, Any], text: str) -> dict[str, int]:
-    asked, said = server.usage if isinstance(server.usage, tuple) else server.usage(body, text)
+def _usage(
+    server: ModelServer, body: dict[str, Any], text: str, calls: Sequence[dict[str, Any]]
+) -> dict[str, int]:
+    written = text + "".join(
+        each["function"]["name"] + each["function"]["arguments"] for each in calls
+    )
+    asked, said = server.usage if isinstance(server.usage, tuple) else server.usage(body, written)
     return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
 
 

@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 
 from app.llm.blocks import texts
 from app.llm.offline.cues import ASKS, OPENS_OR_CLOSES, STATES
-from app.llm.offline.passages import NOTED, NOTHING, Passage, Quote, passages_of, quotes_of, told
+from app.llm.offline.passages import (
+    KEPT,
+    NOTED,
+    NOTHING,
+    Passage,
+    Quote,
+    passages_of,
+    quotes_of,
+    told,
+)
 from app.llm.offline.statements import found_in
 from app.text.terms import Kept, names, terms, without
 
@@ -44,6 +53,12 @@ _USER = frozenset(terms("user"))
 _REQUESTS = frozenset(terms("tell show list give find explain describe want like know"))
 _NOW = frozenset(terms("now currently today still these days moment"))  # what facts tell anyway
 _SELF = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
+_FORGETS = re.compile(
+    r"^\W*(?:please |can you |could you |hey,? |bitte |kannst du )*"
+    r"(?:(?:forget|delete|erase)\s+(?:that|what|my|me|all|every\w+|about)\b"
+    r"|(?:vergiss|lösche),? (?:dass|was|mein\w*|mich|alle\w*)\b)",
+    re.IGNORECASE,
+)
 _FOREIGN_SCRIPT = re.compile(r"[\u0370-\u1fff\u3040-\ud7ff]")
 _WANTS_FIGURE = re.compile(r"\b(?:how (?:much|many)|when|what (?:date|value|price|amount))\b", re.I)
 
@@ -57,6 +72,8 @@ def answer(history: Sequence[str], message: str, similarity: Similarity | None =
     """
     question = _question(message)
     passages = passages_of(message, history)
+    if _FORGETS.match(question):
+        return KEPT
     asks = ASKS.search(question) is not None
     if not asks and OPENS_OR_CLOSES.match(question):
         return "I'm here: ask me about what I have been given or told."

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from app.text.tasks import TASK
+
 TITLE_WORDS, TITLE_CHARS = 6, 60  # the second, for scripts without spaces
 
-_TASK = re.compile(r"\s*### Task:(?!\s*Respond to the user)", re.IGNORECASE)
 _TITLE = re.compile(r"\btitle for (?:the|this) conversation\b", re.IGNORECASE)
 _CONVERSATION = re.compile(r"<chat_history>(.*?)(?:</chat_history>|$)|Conversation:\s*(.*)", re.S)
 _SPEAKER = re.compile(r"^\W*(user|human|assistant|ai)\W*:[\s\"*]*", re.IGNORECASE)
@@ -25,7 +26,7 @@ def aside(message: str) -> str | None:
     A title is the user's first words. Of tags, questions to go on with and the like it makes none,
     in the JSON that was asked for.
     """
-    if not _TASK.match(message) and not _TITLE.search(message[:300]):
+    if not TASK.match(message) and not _TITLE.search(message[:300]):
         return None
     shapes = [name for name in _WANTED.findall(message) if name in _MADE]
     if not shapes:

@@ -55,15 +55,32 @@ _POINTS = re.compile(
 _COMPANY = re.compile(r"\b(?:Corp|Inc|Ltd|GmbH|AG|SA|LLC|Co|Group|Company|Bank|BV|SL|SpA)\b\.?")
 _OPENING_WORDS = (
     "tell show list give find explain describe compare summarize thanks hello hi ok okay yes no "
-    "please i i'm i've i'd i'll monday tuesday wednesday thursday friday saturday sunday and but"
+    "please say repeat rephrase translate simplify shorten forget remember put make keep note "
+    "kannst könntest bitte sag vergiss i i'm i've i'd i'll monday tuesday wednesday thursday "
+    "friday saturday sunday and but"
 )
 _NOT_NAMES = frozenset(_OPENING_WORDS.split())
 _THING_ASKED = re.compile(r"\bthe [a-z-]{3,}(?: [a-z-]{3,}){0,2}(?=\W*$)")
 _NAMES_A_LINE = 8
+_TOPIC_WORDS = 12
+# "Wo wohne ich?" is short, and yet says all that it asks.
+_OF_THE_USER = re.compile(
+    r"\b(?:I|me|my|mine|ich|mich|mir|meine?\w*|je|moi|mon|ma|mes|yo|mi|mis)\b"
+)
 _AGAIN = re.compile(
     r"\b(?:say (?:that|it) again|repeat|what did you(?: just)? say|come again|wiederhol\w*"
     r"|noch ?mal"
     r"|répét\w*|répète|repit\w+|repetir|ripet\w+|herhaal|herhalen|повтори\w*)\b|もう一度|再[说說]一",
+    re.IGNORECASE,
+)
+_LAST_QUESTION = re.compile(
+    r"\bwhat (?:did i just (?:ask|say)|was my last (?:question|message))\b"
+    r"|\bwas (?:habe ich (?:dich )?(?:gerade|eben) ge(?:fragt|sagt)|war meine letzte frage)\b",
+    re.IGNORECASE,
+)
+_OF_THE_ANSWER = re.compile(
+    r"^\W*(?:please |can you |could you )*(?:say|repeat|rephrase|explain|translate|shorten"
+    r"|summari[sz]e|simplify|put) (?:that|it|this)\b",
     re.IGNORECASE,
 )
 
@@ -90,9 +107,14 @@ def rewritten(message: str) -> str:
     return json.dumps({"question": found, "route": "hybrid"}, ensure_ascii=False)
 
 
-def repeated(message: str, answers: Sequence[str]) -> str | None:
-    """Return the last answer again, where the message asks for that and holds nothing to quote."""
+def repeated(message: str, said: Sequence[str], answers: Sequence[str]) -> str | None:
+    """Return the last answer, or the user's last words, again, where the message asks for them.
+
+    None where it does not, or where it holds something to quote.
+    """
     asked = (texts("question", message) or [""])[-1]
+    if said and _LAST_QUESTION.search(asked):
+        return f'Earlier you said: "{said[-1].strip()}"'
     if not answers or texts("documents", message) or texts("memories", message):
         return None
     return CITATION.sub("", answers[-1]) if _AGAIN.search(asked) else None
@@ -105,7 +127,8 @@ def stand_alone(question: str, asked: Sequence[str], answered: Sequence[str]) ->
     """
     whole: list[str] = []  # a follow-up before this one leaves out the same
     for before in asked:
-        whole.append(_filled(before, whole, answered))
+        if not _AGAIN.search(before) and not _OF_THE_ANSWER.match(before):
+            whole.append(_filled(before, whole, answered))
     return _filled(question, whole, answered)
 
 
@@ -120,11 +143,11 @@ def _filled(question: str, asked: Sequence[str], answered: Sequence[str]) -> str
         return _exchanged(last, rest, own[0])
     if own:
         return question
-    if lead is None and not _POINTS.search(core) and len(core.split()) > 3:
+    is_whole = len(core.split()) > 3 or _OF_THE_USER.search(core) is not None
+    if lead is None and is_whole and not _POINTS.search(core):
         return question
     person = _latest(_people(answered), answered) if _PERSON.search(rest) else None
-    topics = (_topic(one) for one in reversed(asked))
-    thing = next(filter(None, topics), None) or _latest(_all(answered), answered)
+    thing = _thing(asked, answered)
     if person is None and thing is None:
         return question
     return _with(
@@ -136,9 +159,26 @@ def _filled(question: str, asked: Sequence[str], answered: Sequence[str]) -> str
     )
 
 
-def _topic(asked: str) -> str | None:
+def _thing(asked: Sequence[str], answered: Sequence[str]) -> str | None:
+    """Return what was spoken of last: as the last question that says anything has it.
+
+    What an earlier one was about is over by then: its name would turn the question to it.
+    """
+    said = [one for one in asked if len(one.split()) > 2]
+    if not said:
+        return _topic(asked[-1], answered) if asked else _latest(_all(answered), answered)
+    if topic := _topic(said[-1], answered) or _latest(_all(answered[-1:]), answered):
+        return topic
+    words = said[-1].strip().rstrip("?!. ？")
+    return words if 3 < len(words.split()) <= _TOPIC_WORDS and "?" in said[-1] else None
+
+
+def _topic(asked: str, answered: Sequence[str]) -> str | None:
     """Return what a question is about: the last name in it, or a thing at its end."""
-    if named := names_in(asked):
+    named = names_in(asked)
+    if len(named) == 1 and asked.lstrip().startswith(f"{named[0]} "):
+        named = [named[0]] if any(named[0] in line for line in answered) else []  # "Kannst du …"
+    if named:
         return named[-1]
     thing = _THING_ASKED.search(asked)
     return thing[0] if thing else None

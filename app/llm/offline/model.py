@@ -68,7 +68,7 @@ class OfflineChat(BaseChatModel):
         if has_transcript(last):
             return _read(last, min(max_tokens or SUMMARY_TOKENS, _stated_limit(messages)))
         answers = [str(message.text) for message in messages if message.type == "ai"]
-        if (again := repeated(last, answers)) is not None:
+        if (again := repeated(last, spoken[:-1], answers)) is not None:
             return again
         return answer(spoken[:-1], last, self.similarity)
 

@@ -14,6 +14,7 @@ from app.text.sentences import is_question, sentences
 Origin = Literal["profile", "document", "memory", "history"]
 
 NOTED = "Noted."
+KEPT = "I can't forget anything by myself: nothing was deleted."
 NOTHING = "I don't have that."
 KNOWN = "What I know of you:"
 
@@ -104,7 +105,7 @@ def worded(text: str) -> list[str]:
 
 
 def _can_answer(sentence: str, origin: Origin) -> bool:
-    if sentence.startswith((NOTHING, NOTED, KNOWN, "Earlier you said:")):
+    if sentence.startswith((NOTHING, NOTED, KEPT, KNOWN, "Earlier you said:")):
         return False
     return origin == "document" or not is_question(sentence)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from app.llm.blocks import texts
 from app.llm.offline.cues import CITATION, CUES, OPENS_OR_CLOSES
-from app.llm.offline.passages import NOTED, NOTHING
+from app.llm.offline.passages import KEPT, NOTED, NOTHING
 from app.llm.offline.said import ROLES, Said, before, transcript
 from app.llm.tokens import estimate_tokens
 from app.text.sentences import is_question
@@ -50,7 +50,7 @@ def has_transcript(message: str) -> bool:
 
 def _weight(line: Said) -> float:
     """Return how much a sentence carries; 0 or less is nothing."""
-    if OPENS_OR_CLOSES.match(line.sentence) or line.sentence.startswith((NOTED, NOTHING)):
+    if OPENS_OR_CLOSES.match(line.sentence) or line.sentence.startswith((NOTED, NOTHING, KEPT)):
         return 0.0
     cues = sum(1 for cue in CUES if cue.search(line.sentence))
     cues += 1 if names(line.sentence) else 0

@@ -129,7 +129,9 @@ class Memory:
         return bool(_shown(body))
 
     def write(self, body: dict[str, Any]) -> str:
-        """Answer a checkpoint with what its messages say."""
+        """Answer a checkpoint with what its messages say; a follow-up is left as it is."""
+        if "<transcript" not in str(body["messages"][-1]["content"]):
+            return json.dumps({"question": "", "route": "hybrid"})
         self.prompt_tokens.append(prompt_tokens(body))
         shown = _shown(body)
         facts = [

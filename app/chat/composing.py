@@ -1,0 +1,112 @@
+"""All that stands between a question and its prompt. Touches: the rooms that it calls."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from app.chat import instructions
+from app.chat.ask import Ask
+from app.chat.budget import Budget
+from app.chat.draft import Draft
+from app.chat.history import Histories, History
+from app.chat.prompt import Prompt, build_prompt
+from app.chat.retrieve import Known, Retrieved, Retriever
+from app.chat.understand import Understanding, Understood
+from app.chat.window import check_size
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A prompt, and what it was made of."""
+
+    prompt: Prompt
+    understood: Understood
+    history: History
+    retrieved: Retrieved
+
+
+class Composer:
+    """Composes prompts. agent_tokens: what the prompt of an agent may take of the window."""
+
+    def __init__(
+        self,
+        histories: Histories,
+        understanding: Understanding,
+        retriever: Retriever,
+        budget: Budget,
+        *,
+        agent_tokens: int,
+    ) -> None:
+        self._histories = histories
+        self._understanding = understanding
+        self._retriever = retriever
+        self._budget = budget
+        self._agent_budget = replace(budget, context_tokens=agent_tokens)
+
+    async def check(self, ask: Ask) -> None:
+        """Raise `PromptTooLarge` for a message that fits no prompt."""
+        size = ask.text, self._budget_of(ask), ask.instructions, instructions.of(ask.mode)
+        await asyncio.to_thread(check_size, *size)
+
+    async def compose(self, ask: Ask, draft: Draft, now: datetime) -> Composed:
+        """Read the history, understand, retrieve, and build the prompt, in this order.
+
+        now: in the user's time zone.
+        """
+        history, known = await asyncio.gather(
+            self._histories.before(draft.turn, ask), self._retriever.known(ask, now)
+        )
+        understood, retrieved = Understood(ask.text, "hybrid", "agent"), Retrieved()
+        is_agent = ask.mode == "agent"  # it looks for what it needs by itself
+        if not is_agent:
+            said = [say for unit in history.units for say in unit]
+            understood = await self._understanding.of(
+                ask, said, known.profile, now, draft.bill, summary=history.summary
+            )
+        draft.route = understood.route
+        draft.marks["understood"] = time.monotonic()
+        if not is_agent:
+            retrieved = await self._retriever.search(ask, understood)
+        draft.marks["retrieved"] = time.monotonic()
+        prompt = await self._build(ask, understood, history, known, retrieved, now)
+        if prompt.dropped["history"] and not history.summary:
+            history = await self._histories.with_summary(draft.turn.session, history)
+            if history.summary:
+                prompt = await self._build(ask, understood, history, known, retrieved, now)
+        draft.memories, draft.passages = prompt.memories, prompt.passages
+        return Composed(prompt, understood, history, retrieved)
+
+    async def _build(
+        self,
+        ask: Ask,
+        understood: Understood,
+        history: History,
+        known: Known,
+        retrieved: Retrieved,
+        now: datetime,
+    ) -> Prompt:
+        build = partial(
+            build_prompt,
+            ask.text,
+            asked=understood.question if understood.is_rewritten else None,
+            now=now,
+            template=instructions.of(ask.mode),
+            instructions=ask.instructions,
+            profile=known.profile,
+            blocks=known.blocks,
+            history=history.units,
+            summary=history.summary,
+            memories=() if retrieved.recalled is None else retrieved.recalled.memories,
+            passages=() if retrieved.found is None else retrieved.found.passages,
+            budget=self._budget_of(ask),
+            keeps_calls=ask.mode == "agent",
+        )
+        # In a thread: counting takes several passes, of some milliseconds each.
+        return await asyncio.to_thread(build)
+
+    def _budget_of(self, ask: Ask) -> Budget:
+        return self._agent_budget if ask.mode == "agent" else self._budget
