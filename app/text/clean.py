@@ -30,13 +30,11 @@ def cleaned(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_shallow(value: Any, most: int = 100) -> bool:
     """Say whether JSON is nested at most so deep: what reads it later calls itself for each."""
-    level = [value]
+    outer = [value] if isinstance(value, dict | list) else []
     for _ in range(most):
-        outer = [part for part in level if isinstance(part, dict | list)]
-        level = [
-            inner for part in outer for inner in (part.values() if isinstance(part, dict) else part)
-        ]
-        if not level:
+        inner = [p for part in outer for p in (part.values() if isinstance(part, dict) else part)]
+        outer = [part for part in inner if isinstance(part, dict | list)]
+        if not outer:
             return True
     return False
 

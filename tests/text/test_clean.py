@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text.clean import Pieces, clean
+from app.text.clean import Pieces, clean, is_shallow
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,15 @@ def test_pieces_are_the_clean_text_however_it_was_cut(pieces: list[str]) -> None
     whole = "".join([*fed, stream.rest()])
     assert whole == clean("".join(pieces))
     assert whole.encode().decode() == whole
+
+
+def test_json_is_shallow_down_to_a_depth() -> None:
+    deep: object = "x"
+    for _ in range(99):
+        deep = [deep, {"a": 1}]
+    assert is_shallow(deep)
+    assert is_shallow("x")
+    assert not is_shallow({"a": deep})
+    for _ in range(10_000):
+        deep = [deep]
+    assert not is_shallow(deep)
