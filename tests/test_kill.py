@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ from tests.memory.agreement import assert_memory_agrees
 from tests.served import Process, events_of, served, start_process
 
 SEED = 20_261_130
+KILLS = int(os.environ.get("KILLS", "10"))
 REPLICAS = 2
 TALKERS = 2  # per replica, each with two sessions
 USERS = ("ada", "bo")
@@ -284,8 +286,8 @@ async def killed_and_checked(folder: Path, database_url: str, *, kills: int) -> 
         await check_memory(runtime)
 
 
-async def test_twenty_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
-    await killed_and_checked(tmp_path, f"sqlite:///{tmp_path / 'service.db'}", kills=20)
+async def test_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+    await killed_and_checked(tmp_path, f"sqlite:///{tmp_path / 'service.db'}", kills=KILLS)
 
 
 async def test_kills_lose_nothing_on_postgres(tmp_path: Path, postgres_database: str) -> None:
