@@ -1,13 +1,14 @@
 """A store for LangGraph that keeps its items in this service. Touches: the service, over HTTP.
 
 For graphs that run elsewhere; nothing of the service is imported. What a graph stores, chats of the
-same user recall, unless it was put with `index=False`.
+same user recall, unless it was put with `index=False`; what chats left behind, a graph finds.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +28,7 @@ from langgraph.store.base import (
 from langgraph.store.base.embed import get_text_at_path
 
 TIMEOUT_SECONDS = 30.0
+MOST_RECALLED = 100
 
 
 class StoreError(Exception):
@@ -50,11 +52,13 @@ class MemoryStore(BaseStore):
 
     base_url: of the service. api_key: not needed on its own machine. user_id: whose memory it is;
     a key that is bound to a user needs none. timeout: seconds.
+    recalled: a namespace of its own in which `search` finds what the user's conversations left
+    behind (at most 100, without a filter); nothing can be put there.
     Whoever made it closes it: `close`, `aclose`, or a `with`. Reads of a batch see what was there
     before it, as in langgraph's own stores.
     """
 
-    __slots__ = ("_async", "_loop", "_opening", "_options", "_sync", "_user_id")
+    __slots__ = ("_async", "_loop", "_opening", "_options", "_recalled", "_sync", "_user_id")
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class MemoryStore(BaseStore):
         api_key: str | None = None,
         user_id: str | None = None,
         timeout: float = TIMEOUT_SECONDS,
+        recalled: tuple[str, ...] | None = None,
     ) -> None:
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         self._options: dict[str, Any] = {
@@ -70,6 +75,7 @@ class MemoryStore(BaseStore):
             "timeout": timeout,
         }
         self._user_id = user_id
+        self._recalled = recalled
         self._opening = Lock()  # nodes of a graph run in threads
         self._sync: httpx.Client | None = None
         self._async: httpx.AsyncClient | None = None
@@ -78,26 +84,23 @@ class MemoryStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations in one transaction. Raises `StoreError`."""
         asked = list(ops)
-        if not asked:
-            return []
         with self._opening:
             client = self._sync = self._sync or httpx.Client(**self._options)
         try:
-            response = client.post("/store/batch", json=self._body(asked))
+            answers = [client.request(**request) for request in self._requests(asked)]
         except httpx.HTTPError as error:
             raise _unreachable(error) from error
-        return _results(asked, response)
+        return self._results(asked, answers)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations in one transaction. Raises `StoreError`."""
         asked = list(ops)
-        if not asked:
-            return []
+        requests = self._requests(asked)
         try:
-            response = await self._client().post("/store/batch", json=self._body(asked))
+            answers = [await self._client().request(**request) for request in requests]
         except httpx.HTTPError as error:
             raise _unreachable(error) from error
-        return _results(asked, response)
+        return self._results(asked, answers)
 
     def close(self) -> None:
         """Close the connections of synchronous calls."""
@@ -141,8 +144,55 @@ class MemoryStore(BaseStore):
             self._async, self._loop = httpx.AsyncClient(**self._options), loop
         return self._async
 
-    def _body(self, ops: list[Op]) -> dict[str, Any]:
-        return {"user_id": self._user_id, "operations": [_operation(op) for op in ops]}
+    def _requests(self, asked: Sequence[Op]) -> list[dict[str, Any]]:
+        """Return what to ask for: each search among memories, then all else at once."""
+        requests: list[dict[str, Any]] = []
+        operations: list[dict[str, Any]] = []
+        for op in asked:
+            if (search := self._among_memories(op)) is None:
+                operations.append(_operation(op))
+            else:
+                requests.append(
+                    {"method": "GET", "url": "/memories", "params": self._wanted(search)}
+                )
+        if operations:
+            body = {"user_id": self._user_id, "operations": operations}
+            requests.append({"method": "POST", "url": "/store/batch", "json": body})
+        return requests
+
+    def _results(self, asked: Sequence[Op], answers: Sequence[httpx.Response]) -> list[Result]:
+        for answer in answers:
+            if not answer.is_success:
+                raise _failure(answer)
+        bodies = [answer.json() for answer in answers]
+        found = iter(bodies)  # the items come last
+        items = iter(bodies[-1].get("results", []) if bodies else [])
+        results: list[Result] = []
+        for op in asked:
+            if (search := self._among_memories(op)) is None:
+                results.append(_result(op, next(items)))
+            else:
+                results.append(_memories(search, next(found)["memories"]))
+        return results
+
+    def _among_memories(self, op: Op) -> SearchOp | None:
+        """Return an operation that is a search among memories. A put there is refused."""
+        if self._recalled is None:
+            return None
+        if isinstance(op, PutOp) and op.namespace == self._recalled:
+            raise RefusedError(
+                f"{op.namespace} is what conversations left behind: put nothing there"
+            )
+        if isinstance(op, SearchOp) and op.namespace_prefix == self._recalled:
+            return op
+        return None
+
+    def _wanted(self, search: SearchOp) -> dict[str, Any]:
+        if search.filter:
+            raise RefusedError(f"a search in {search.namespace_prefix} takes no filter")
+        most = min(search.offset + search.limit, MOST_RECALLED)
+        wanted = {"top_k": most, "query": search.query, "user_id": self._user_id}
+        return {name: value for name, value in wanted.items() if value is not None}
 
 
 def _operation(op: Op) -> dict[str, Any]:
@@ -184,13 +234,6 @@ def _put(op: PutOp) -> dict[str, Any]:
     return put
 
 
-def _results(asked: list[Op], response: httpx.Response) -> list[Result]:
-    if not response.is_success:
-        raise _failure(response)
-    results = response.json()["results"]
-    return [_result(op, result) for op, result in zip(asked, results, strict=True)]
-
-
 def _result(op: Op, result: dict[str, Any]) -> Result:
     if isinstance(op, GetOp):
         return None if result["item"] is None else Item(**_fields(result["item"]))
@@ -199,6 +242,19 @@ def _result(op: Op, result: dict[str, Any]) -> Result:
     if isinstance(op, ListNamespacesOp):
         return [tuple(name) for name in result["namespaces"]]
     return None
+
+
+def _memories(search: SearchOp, found: Sequence[dict[str, Any]]) -> list[SearchItem]:
+    page = found[search.offset : search.offset + search.limit]
+    return [_memory(search, memory) for memory in page]
+
+
+def _memory(search: SearchOp, memory: dict[str, Any]) -> SearchItem:
+    at = datetime.fromisoformat(memory["created_at"])
+    value = {name: memory[name] for name in ("text", "memory_type", "session_id")}
+    value["facts"] = [fact["statement"] for fact in memory["facts"]]
+    score = None if search.query is None else memory["relevance"]
+    return SearchItem(search.namespace_prefix, memory["id"], value, at, at, score)
 
 
 def _fields(item: dict[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
+from langgraph.store.base import GetOp, Item, SearchItem, SearchOp
 
-from app.clients.langgraph import MemoryStore
+from app.clients.langgraph import MemoryStore, RefusedError
 from tests.served import ROOT, in_thread
 
 KEPT = ("Ada is allergic to peanuts.", "The bike is in the cellar.")
@@ -117,3 +118,39 @@ def test_the_snippet_of_the_readme_runs_and_its_agent_s_memory_is_recalled(url: 
     assert item is not None
     assert item.value == {"text": "Ada is allergic to lupins."}
     assert "lupins" in ask(url, QUESTION, "ada", "s1")
+
+
+def test_a_graph_finds_what_chats_left_behind_in_a_namespace_of_its_own(url: str) -> None:
+    ask(url, "My sister Ines lives in Braga.", "joe", "chat-1")
+    httpx.post(f"{url}/sessions/chat-1/close", timeout=30)
+    question = SearchOp(("chats",), query="Where does Ines live?", limit=1)
+    with MemoryStore(url, user_id="joe", recalled=("chats",)) as store:
+        store.put(("notes",), "n1", {"text": "The bike is in the cellar."})
+        listed, found, item = store.batch([SearchOp(("chats",)), question, GetOp(("notes",), "n1")])
+        with pytest.raises(RefusedError, match="put nothing there"):
+            store.put(("chats",), "x", {"text": "no"})
+        with pytest.raises(RefusedError, match="no filter"):
+            store.search(("chats",), filter={"text": "no"})
+        assert store.search(("chats",), query="Ines", offset=1, limit=1) == []
+    assert isinstance(found, list)
+    (memory,) = found
+    assert isinstance(memory, SearchItem)
+    assert (memory.namespace, memory.value["session_id"]) == (("chats",), "chat-1")
+    assert "Braga" in memory.value["text"]
+    assert memory.score == pytest.approx(1.0, abs=1e-3)
+    assert isinstance(listed, list)
+    assert "chat-1" in [one.key for one in listed if isinstance(one, SearchItem)]
+    assert isinstance(item, Item)
+    assert item.value == {"text": "The bike is in the cellar."}
+    with MemoryStore(url, user_id="bob", recalled=("chats",)) as store:
+        assert store.search(("chats",), query="Where does Ines live?") == []
+
+
+async def test_an_asynchronous_search_among_memories_gives_the_same(url: str) -> None:
+    async with MemoryStore(url, user_id="kim", recalled=("chats",)) as store:
+        async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+            body = {"message": "My dog is called Rex.", "user_id": "kim", "session_id": "chat-2"}
+            await client.post("/chat", json=body)
+        (memory,) = await store.asearch(("chats",), query="What is the dog called?")
+        assert memory.value["memory_type"] == "message"
+        assert "Rex" in memory.value["text"]
