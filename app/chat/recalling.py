@@ -127,6 +127,7 @@ _EAST_TALK = re.compile(
     "[我你您们們咱了什么麼吗嗎过過的聊问問说說谈談告诉訴讨討论論提到都和跟在有没呢私僕俺何なにをはがにのでと話聞言質相し"
     "またかいっきてあなたこれ教伝決めすでけん]"
 )
+_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")  # "j'ai" is two words
 _TALK = frozenset(
     fold(term)
     for term in terms(
@@ -140,7 +141,10 @@ _TALK = frozenset(
         "deciso abbiamo disse contei perguntei falei falamos conversamos heb hebben gezegd "
         "verteld gevraagd besproken gesproken gepraat besloten waarover говорил говорила сказал "
         "сказала спрашивал спрашивала спросил спросила говорили обсуждали решили тебе вам о чем "
-        "чём hi hello hey thanks hallo danke bonjour merci hola gracias ciao grazie "
+        "чём remember remembers recall remind erinnerst erinnere weißt souviens rappelles "
+        "recuerdas acuerdas ricordi lembras herinner weet помнишь conversation conversations "
+        "gespräch mentionné qu est-ce j te ho sobre regarding concerning didn hi hello hey "
+        "thanks hallo danke bonjour merci hola gracias ciao grazie "
         + " ".join((*c.LAST, *c.AGO_AFTER))
     )
 )
@@ -170,6 +174,24 @@ def speaks_of_others(said: str) -> bool:
 def says_more(said: str) -> bool:
     """Say whether a statement of what was said goes before the question, or a second one comes."""
     return bool(_MORE_THAN_ONE.search(said) or _STATES.search(said))
+
+
+def topic_of(text: str, time: str) -> str:
+    """Return of what a question about what was said asks: "what did I ask about shipping?".
+
+    time: the words of it, folded. Empty where nothing is left, and for texts without spaces.
+    """
+    if _EAST.search(text):
+        return ""
+    frame = {*_TALK, *time.split()}
+    kept = [
+        word
+        for word in _WORD.findall(text)
+        if (told := {fold(term) for term in terms(word)})
+        and fold(word) not in frame
+        and not told <= frame
+    ]
+    return " ".join(kept)
 
 
 def asks_for_anything_said(text: str, time: str) -> bool:

@@ -40,6 +40,7 @@ def write_receipt(
             "why": understood.why,
             "sign": understood.sign,
             "trouble": understood.trouble,
+            "topic": understood.topic,
             "since": None if understood.since is None else understood.since.isoformat(),
             "until": None if understood.until is None else understood.until.isoformat(),
             "range_dropped": retrieved.range_dropped,

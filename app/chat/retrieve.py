@@ -116,7 +116,7 @@ class Retriever:
                 ask.tenant_id,
                 ask.user_id,
                 question,
-                words=understood.question,
+                words=understood.topic or understood.question,
                 span=span,
                 leave_out_session=ask.session_id,
             )

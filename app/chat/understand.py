@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from app.chat.ask import Ask
-from app.chat.recalling import asks_for_anything_said
+from app.chat.recalling import asks_for_anything_said, topic_of
 from app.chat.rewriting import Rewritten, rewrite
 from app.chat.routes import Route as Route
 from app.chat.routes import Ruled, is_of_the_user, ruled
@@ -33,6 +33,7 @@ class Understood:
     trouble: why a rewrite that was due did not happen.
     since, until: the time that the question speaks of, for memory; since <= t < until.
     of_anything: it asks for all that was said then, whatever it was.
+    topic: of what a question about what was said asks; memory is searched for these words.
     """
 
     question: str
@@ -44,6 +45,7 @@ class Understood:
     until: datetime | None = None
     sign: str | None = None
     of_anything: bool = False
+    topic: str = ""
 
 
 class Understanding:
@@ -85,8 +87,12 @@ class Understanding:
             trouble=answer.trouble,
             sign=sign,
         )
-        if rule.of_then and understood.route in ("memory", "hybrid"):
+        if understood.route not in ("memory", "hybrid"):
+            return understood
+        if rule.of_then:
             return await asyncio.to_thread(_with_range, understood, ask.text, now)
+        if rule.route == "memory":
+            return replace(understood, topic=topic_of(understood.question, ""))
         return understood
 
 
@@ -135,9 +141,10 @@ def _permitted(rule: Ruled, ask: Ask) -> tuple[Route, str]:
 def _with_range(understood: Understood, text: str, now: datetime) -> Understood:
     found = time_range(understood.question, now) or time_range(text, now)
     if found is None:
-        return understood
+        return replace(understood, topic=topic_of(understood.question, ""))
     return replace(
         understood,
+        topic=topic_of(understood.question, found.words),
         since=found.since,
         until=found.until,
         of_anything=asks_for_anything_said(understood.question, found.words),

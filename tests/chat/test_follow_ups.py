@@ -76,6 +76,7 @@ async def test_a_follow_up_costs_one_small_call_and_is_searched_as_it_is_meant(
         "why": "the model",
         "sign": "goes on",
         "trouble": None,
+        "topic": "",
         "since": None,
         "until": None,
         "range_dropped": False,
@@ -327,6 +328,18 @@ async def test_a_question_for_all_that_was_said_then_finds_it_without_a_topic() 
     assert sessions(body) == ["on 2026-11-25"]
     assert body["receipt"]["understood"]["range_dropped"] is False
     assert nothing["receipt"]["understood"]["range_dropped"] is True
+
+
+async def test_of_what_was_said_the_topic_alone_has_to_be_found() -> None:
+    async with remembering(memory_threshold=0.99) as client:  # so that only words let pass
+        body = await ask(client, "What did I say about the humming?")
+        within = await ask(client, "Do you remember what I told you about the pump this week?")
+        other = await ask(client, "What did I ask you about my bicycle?")
+    assert sessions(body) == ["on 2026-03-09"]
+    assert body["receipt"]["understood"]["topic"] == "humming"
+    assert 'Earlier you said: "The boiler makes a humming noise." [m1]' in body["reply"]
+    assert sessions(within) == ["on 2026-11-30"]
+    assert sessions(other) == []
 
 
 async def test_the_days_of_a_question_are_those_of_the_user() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat.recalling import asks_for_anything_said
+from app.chat.recalling import asks_for_anything_said, topic_of
 from app.chat.rewriting import read_answer
 from app.chat.routes import ruled
 from app.chat.signs import sign_of
@@ -47,6 +47,23 @@ async def test_sixty_utterances_in_six_languages_are_read_right_without_a_model(
             wrong.append(f"{text}: expected {(route, needs_rewriting)}, got {got}")
     assert len(UTTERANCES) == 60
     assert len(wrong) <= (1 - ENOUGH) * len(UTTERANCES), "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "time", "topic"),
+    [
+        ("What did I ask about shipping last week?", "last week", "shipping"),
+        ("Remember when I asked about the blue boots?", "", "blue boots"),
+        ("Was habe ich letzte Woche über Norwegen gefragt?", "letzte woche", "Norwegen"),
+        ("Qu'est-ce que j'ai dit sur le contrat hier ?", "hier", "contrat"),
+        ("What did I ask you yesterday?", "yesterday", ""),
+        ("先週、配送について何を聞きましたか？", "先週", ""),
+    ],
+)
+def test_the_topic_of_what_was_said_is_left_without_its_frame(
+    text: str, time: str, topic: str
+) -> None:
+    assert topic_of(text, time) == topic
 
 
 @pytest.mark.parametrize("text", [text for text, _, _ in UTTERANCES])

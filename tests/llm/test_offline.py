@@ -166,6 +166,22 @@ async def test_the_last_question_is_told_again() -> None:
     assert said == f'Earlier you said: "{HISTORY[-1]}"'
 
 
+async def test_asked_what_was_asked_it_quotes_the_question_of_each_conversation() -> None:
+    memories = (
+        "User: How much is express shipping to Austria?\nAssistant: It costs 19 euros.",
+        "Assistant: Paint dries in a day.\nUser: Which paint suits a bathroom?",
+    )
+    asked = prompt("What did I ask last week?", documents=(), memories=memories, history=())
+    assert await reply(asked, None) == (
+        'Earlier you said: "How much is express shipping to Austria?" [m1] '
+        'Earlier I said: "Paint dries in a day." [m2]'
+    )
+    asked = prompt("Was habe ich zu paint gefragt?", (), memories, history=())
+    assert await reply(asked, None) == 'Earlier I said: "Paint dries in a day." [m2]'
+    asked = prompt("What did I ask about paint for a bathroom?", (), memories, history=())
+    assert await reply(asked, None) == 'Earlier you said: "Which paint suits a bathroom?" [m2]'
+
+
 async def test_a_greeting_is_not_searched_for(embedder: LocalEmbedder) -> None:
     assert "I don't have that" not in await reply(prompt("Thank you!"), embedder)
 

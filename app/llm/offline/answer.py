@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from app.llm.blocks import texts
-from app.llm.offline.cues import ASKS, OPENS_OR_CLOSES, STATES
+from app.llm.offline.cues import ASKS, ASKS_WHAT_WAS_SAID, OPENS_OR_CLOSES, STATES
 from app.llm.offline.passages import (
     KEPT,
     NOTED,
@@ -26,6 +26,7 @@ from app.llm.offline.passages import (
     Quote,
     passages_of,
     quotes_of,
+    said_in,
     told,
 )
 from app.llm.offline.statements import found_in
@@ -86,11 +87,25 @@ def answer(history: Sequence[str], message: str, similarity: Similarity | None =
         chosen = _ranked(question, quotes, similarity)
     chosen = _newest_first(_not_outdated(question, chosen))
     chosen.sort(key=lambda quote: quote.passage.origin != "profile")  # what holds now
+    if not chosen and ASKS_WHAT_WAS_SAID.search(question):
+        chosen = _said(question, passages)
     kept = Kept()
     picked = [quote for quote in chosen if kept.add(quote.sentence)][:SENTENCES]
     if not picked:
         return f"{NOTHING} {_looked_through(passages)}"
     return " ".join(told(quote) for quote in picked)
+
+
+def _said(question: str, passages: Sequence[Passage]) -> list[Quote]:
+    """Return a sentence of each conversation that was found: the one with most of the question."""
+    asked = set(terms(question))
+
+    def shared(quote: Quote) -> int:
+        return len(asked & set(terms(quote.sentence)))
+
+    found = [said_in(passage) for passage in passages if passage.origin == "memory"]
+    best = [max(said, key=shared) for said in found if said]
+    return [quote for quote in best if shared(quote)] or best
 
 
 def _is_about_anything_said(question: str) -> bool:

@@ -29,6 +29,19 @@ ASKS = re.compile(
     re.IGNORECASE,
 )
 
+ASKS_WHAT_WAS_SAID = re.compile(
+    _any(
+        r"\b(?:did|have|had) (?:i|we|you) (?:\w+ )?(?:ask|sa[iy]|tell|told|mention|talk"
+        r"|discuss|sp[eo]ak)",
+        r"\b(?:i|we|you) (?:asked|said|told|mentioned|talked|discussed|spoke)\b",
+        r"\b(?:habe ich|haben wir|hast du)\b.*\b(?:gefragt|gesagt|erzählt|erwähnt|besprochen"
+        r"|geredet)",
+        r"\b(?:ai-je|j'ai|avons-nous|as-tu) (?:\w+ )?(?:demandé|dit|parlé|raconté|mentionné)",
+        r"\b(?:pregunté|dije|conté|mencioné|hablamos|dijiste)\b|(?:聞|言|話)い?(?:ました|った|いた)",
+    ),
+    re.IGNORECASE,
+)
+
 STATES = re.compile(
     _any(
         r"\b(?:me|us|don'?t|do not|i|i'm|i've|i'd|i'll|my|mine|we|we're|our|ours|please|is|are|was"

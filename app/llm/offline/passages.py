@@ -99,6 +99,18 @@ def quotes_of(passages: Sequence[Passage]) -> list[Quote]:
     return found
 
 
+def said_in(passage: Passage) -> list[Quote]:
+    """Return the sentences of a conversation, questions too: what was said, not what answers."""
+    found: list[Quote] = []
+    for line in passage.text.splitlines():
+        named = SPEAKER.match(line)
+        if _FACT.fullmatch(line) or named is None:
+            continue
+        said = worded(line[named.end() :])
+        found += [Quote(sentence, named.group(1).lower(), passage) for sentence in said]
+    return found
+
+
 def worded(text: str) -> list[str]:
     """Return the sentences of a text that hold a letter or a digit."""
     return [one for one in sentences(text) if any(char.isalnum() for char in one)]
