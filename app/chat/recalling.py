@@ -6,6 +6,7 @@ import re
 
 from app.chat.signs import plain
 from app.memory import calendar_words as c
+from app.memory.days import asks_for_the_latest
 from app.text.terms import terms
 from app.text.words import fold
 
@@ -179,7 +180,8 @@ def says_more(said: str) -> bool:
 def topic_of(text: str, time: str) -> str:
     """Return of what a question about what was said asks: "what did I ask about shipping?".
 
-    time: the words of it, folded. Empty where nothing is left, and for texts without spaces.
+    time: the words of it, folded. Empty where nothing is left, for texts without spaces, and where
+    it would lose that the latest is asked for: then the whole question is searched for.
     """
     if _EAST.search(text):
         return ""
@@ -191,7 +193,8 @@ def topic_of(text: str, time: str) -> str:
         and fold(word) not in frame
         and not told <= frame
     ]
-    return " ".join(kept)
+    topic = " ".join(kept)
+    return topic if asks_for_the_latest(text) == asks_for_the_latest(topic) else ""
 
 
 def asks_for_anything_said(text: str, time: str) -> bool:

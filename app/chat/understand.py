@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from app.chat.ask import Ask
-from app.chat.recalling import asks_for_anything_said, topic_of
+from app.chat.recalling import asks_about_user, asks_for_anything_said, topic_of
 from app.chat.rewriting import Rewritten, rewrite
 from app.chat.routes import Route as Route
 from app.chat.routes import Ruled, is_of_the_user, ruled
-from app.chat.signs import sign_of
+from app.chat.signs import plain, sign_of
 from app.chat.timespan import time_range
 from app.llm.base import ChatModel, Say
 from app.memory.base import Fact
@@ -91,7 +91,7 @@ class Understanding:
             return understood
         if rule.of_then:
             return await asyncio.to_thread(_with_range, understood, ask.text, now)
-        if rule.route == "memory":
+        if rule.route == "memory" and not asks_about_user(plain(understood.question)):
             return replace(understood, topic=topic_of(understood.question, ""))
         return understood
 

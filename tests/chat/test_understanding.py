@@ -57,6 +57,8 @@ async def test_sixty_utterances_in_six_languages_are_read_right_without_a_model(
         ("Was habe ich letzte Woche über Norwegen gefragt?", "letzte woche", "Norwegen"),
         ("Qu'est-ce que j'ai dit sur le contrat hier ?", "hier", "contrat"),
         ("What did I ask you yesterday?", "yesterday", ""),
+        ("What is the latest thing I said about Rome?", "", "latest thing Rome"),
+        ("What is the most recent thing I said about Rome?", "", ""),
         ("先週、配送について何を聞きましたか？", "先週", ""),
     ],
 )

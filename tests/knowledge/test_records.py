@@ -139,7 +139,7 @@ async def vectors(runtime: Runtime) -> dict[str, str]:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(both=logs(), pause=st.integers(0, 7))
 async def test_any_order_and_any_repetition_end_in_the_same_index(
