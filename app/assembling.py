@@ -10,6 +10,7 @@ from app.background import Background
 from app.chat.agent import Agent
 from app.chat.aside import Asides
 from app.chat.composing import Composer
+from app.chat.door import Door
 from app.chat.history import Histories
 from app.chat.place import Places
 from app.chat.retrieve import Retriever
@@ -19,6 +20,7 @@ from app.chat.tools_search import Sources
 from app.chat.tools_write import Keepers
 from app.chat.turn import Turns
 from app.chat.understand import Understanding
+from app.consents import Consent, Consents
 from app.crm.base import Fetcher
 from app.db import Database
 from app.gates import Gates
@@ -63,6 +65,7 @@ from app.picks import (
     pick_history,
     pick_kinds,
     pick_prices,
+    pick_redactor,
     pick_session_limit,
 )
 from app.runtime import Limits, Runtime
@@ -93,6 +96,10 @@ def assemble(
     async def run_now(tenant_id: str, kind: str, key: str) -> BaseException | None:
         return await worker.run_now(tenant_id, kind, key)
 
+    consents = Consents(
+        database, default=Consent(settings.memory_consent, settings.pii_consent), clock=clock
+    )
+    door = Door(consents, pick_redactor(settings))
     sessions = SqlSessions(
         database,
         lease_seconds=settings.turn_lease_seconds,
@@ -242,6 +249,7 @@ def assemble(
         ),
     )
     turns = Turns(
+        door=door,
         sessions=sessions,
         episodes=episodes,
         recall=recall,
@@ -290,6 +298,8 @@ def assemble(
         profile=profile,
         blocks=blocks,
         histories=histories,
+        consents=consents,
+        door=door,
         ledger=ledger,
         metrics=metrics,
         items=Items(database, recall, embedder, run_now=run_now, clock=clock),

@@ -10,12 +10,14 @@ import hmac
 import re
 import secrets
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 
+from app.audit import Actor
 from app.db import Database
 from app.db.tables import api_keys
 from app.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
@@ -33,12 +35,22 @@ _ANY_KEY = sa.select(api_keys.c.id).limit(1)  # revoked ones too: see `Keys.call
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request. `is_local`: it came without a key, from this machine."""
+    """Who sent a request. `is_local`: it came without a key, from this machine.
+
+    name: as the audit log and rate limits know it: `key:ID`, `jwt:…`, `setting`, `local`,
+    `anonymous`. document_filter: what every document that is read has to pass; None: nothing.
+    """
 
     tenant_id: str
     user_id: str | None
     role: Role
     is_local: bool = False
+    name: str = "local"
+    document_filter: Mapping[str, Any] | None = None
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.tenant_id, self.name, self.role)
 
     def acts_for(self, named: str | None) -> str:
         """Return the user that a request is about; a name counts only from a gateway or admin."""
@@ -126,7 +138,7 @@ class Keys:
         Raises `Unauthenticated`.
         """
         if secret and self._setting and hmac.compare_digest(_hash(secret), _hash(self._setting)):
-            return Caller(DEFAULT_TENANT, None, "admin")
+            return Caller(DEFAULT_TENANT, None, "admin", name="setting")
         presented = {"presented": _hash(secret or "")}
         known, any_key = await self._database.read(
             lambda c: (c.execute(_PRESENTED, presented).first(), c.execute(_ANY_KEY).first())
@@ -140,7 +152,8 @@ class Keys:
                 "without API keys the service answers this machine only: set API_KEY, create one "
                 "with `python -m app keys create`, or set ALLOW_ANONYMOUS=true"
             )
-        return Caller(DEFAULT_TENANT, None, "admin", is_local=is_local)
+        name = "local" if is_local else "anonymous"
+        return Caller(DEFAULT_TENANT, None, "admin", is_local=is_local, name=name)
 
 
 def check_tenant(tenant_id: str) -> None:

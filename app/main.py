@@ -10,22 +10,28 @@ from fastapi import FastAPI
 
 from app import __version__
 from app.api import (
+    audits,
     blocks,
     chat,
+    consents,
     documents,
     entities,
+    erasures,
     evictions,
     facts,
     imports,
     items,
     jobs,
+    keys,
     memories,
     openai,
     ops,
+    quarantines,
     session_exports,
     sessions,
     uploads,
     usage,
+    user_exports,
     webhooks,
 )
 from app.api.middleware import Envelope
@@ -84,6 +90,12 @@ def create_app(
         uploads,
         jobs,
         webhooks,
+        consents,
+        user_exports,
+        erasures,
+        keys,
+        audits,
+        quarantines,
         ops,
         usage,
     ):

@@ -22,6 +22,7 @@ from app.llm.tokens import Count, estimate_tokens
 from app.llm.tools import AgentModel
 from app.memory.episodes import put_close
 from app.memory.eviction import Policy
+from app.redact import ALWAYS, PERSONAL, Redactor
 from app.sessions.limit import Limit
 from app.settings import Settings
 from app.usage import Prices
@@ -202,6 +203,18 @@ def pick_eviction(settings: Settings) -> Policy:
         min_importance=settings.eviction_min_importance,
         keep_facts=settings.eviction_keep_facts,
     )
+
+
+def pick_redactor(settings: Settings) -> Redactor:
+    """Return what takes out of texts what must not be kept. Raises `Misconfigured`."""
+    from app.redact.detector import PatternDetector
+
+    also = {name.strip().upper() for name in settings.redacted_types.split(",") if name.strip()}
+    if unknown := also - PERSONAL - ALWAYS:
+        known = ", ".join(sorted(kind.lower() for kind in PERSONAL))
+        raise Misconfigured(f"REDACTED_TYPES: {', '.join(sorted(unknown))} is not one of {known}")
+    detector = PatternDetector(region=settings.phone_region)
+    return Redactor(detector, also=frozenset(kind for kind in PERSONAL if kind in also))
 
 
 def pick_embedder(settings: Settings) -> Embedder:

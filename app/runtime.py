@@ -10,9 +10,11 @@ from pydantic import SecretStr
 
 from app.background import Background
 from app.chat.aside import Asides
+from app.chat.door import Door
 from app.chat.history import Histories
 from app.chat.place import Places
 from app.chat.turn import Turns
+from app.consents import Consents
 from app.db import Database
 from app.gates import Gates
 from app.identity import Keys
@@ -86,6 +88,8 @@ class Runtime:
     profile: Profile
     blocks: Blocks
     histories: Histories
+    consents: Consents
+    door: Door
     ledger: Ledger
     metrics: Metrics
     items: Items

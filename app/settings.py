@@ -62,6 +62,26 @@ class Settings(BaseSettings):
     allow_anonymous: bool = False
     api_key: Secret = NO_SECRET
     open_webui_jwt_secret: Secret = NO_SECRET
+    jwt_secret: Secret = NO_SECRET
+    jwt_jwks_url: str = ""
+    jwt_issuer: str = ""
+    jwt_audience: str = ""
+    jwt_tenant_claim: str = ""
+    jwt_filter_claim: str = ""
+    jwt_leeway_seconds: float = Field(30.0, ge=0, le=600)
+    jwt_cache_seconds: float = Field(300.0, ge=1)
+    rate_limit_per_key: str = ""
+    rate_limit_per_user: str = ""
+    redis_url: Secret = NO_SECRET
+    cors_origins: str = ""
+
+    # Privacy
+    memory_consent: bool = True
+    pii_consent: bool = True
+    redacted_types: str = ""
+    phone_region: str = Field("US", pattern="^[A-Z]{2}$")
+    person_fields: str = "user_id"
+    quarantine: Literal["flag", "withhold"] = "flag"
 
     # Chat model
     groq_api_key: Secret = NO_SECRET

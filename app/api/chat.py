@@ -151,6 +151,7 @@ async def chat(
     ask = Ask(
         tenant_id=caller.tenant_id,
         user_id=user_id,
+        bound=caller.document_filter,
         session_id=body.session_id or _new_session_id(user_id, body.client_message_id),
         text=body.message,
         client_message_id=body.client_message_id,

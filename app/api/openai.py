@@ -139,6 +139,7 @@ async def _ask(
     return Ask(
         tenant_id=caller.tenant_id,
         user_id=user_id,
+        bound=caller.document_filter,
         session_id=place.session_id,
         text=told.question,
         client_message_id=place.client_message_id,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from app.index.base import Filter
+from app.index.filters import both
 from app.llm.base import Say
 from app.sessions.base import MemoryMode
 
@@ -33,6 +35,10 @@ class Ask:
     told: the conversation before the question as the client tells it; None: as it is stored.
     instructions: the client's own system messages.
     reply_tokens: the longest reply that the client wants; None: the setting.
+    bound: the filter of every document that the caller may read, beside `filters`.
+    has_consent: whether its user allows memory; without it, `memory` is "off".
+    keeps_personal: whether its user allows that personal details are stored.
+    redacted: how many of each kind were taken out of `text`.
     """
 
     tenant_id: str
@@ -49,3 +55,12 @@ class Ask:
     told: tuple[Say, ...] | None = None
     instructions: tuple[str, ...] = ()
     reply_tokens: int | None = None
+    bound: Filter | None = None
+    has_consent: bool = True
+    keeps_personal: bool = True
+    redacted: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def document_filter(self) -> Filter | None:
+        """Return what documents have to pass: what is asked for, within what may be read."""
+        return both(self.bound, self.filters)

@@ -20,6 +20,7 @@ class Draft:
     turn: Turn
     bill: Bill
     mode: Mode
+    keeps_personal: bool = True
     route: str = "none"
     text: str = ""
     steps: list[Step] = field(default_factory=list)

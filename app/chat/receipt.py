@@ -32,6 +32,7 @@ def write_receipt(
     understood, recalled, found = composed.understood, retrieved.recalled, retrieved.found
     return {
         "question": ask.text,
+        "redacted": dict(ask.redacted),
         "mode": ask.mode,
         "route": understood.route,
         "understood": {
@@ -48,6 +49,7 @@ def write_receipt(
         },
         "memory": {
             "mode": ask.memory,
+            "has_consent": ask.has_consent,
             "threshold": None if recalled is None else recalled.threshold,
             "best_below": None if recalled is None else recalled.best_below,
             "used": [
@@ -68,6 +70,7 @@ def write_receipt(
         "blocks": [{"label": block.label, "version": block.version} for block in prompt.blocks],
         "documents": {
             "filters": ask.filters,
+            "bound": ask.bound,
             "threshold": None if found is None else found.threshold,
             "best_below": None if found is None else found.best_below,
             "used": [

@@ -9,6 +9,7 @@ from typing import Any
 from app.chat.receipt import used_memories, used_passages
 from app.chat.running import Answer
 from app.errors import UpstreamError
+from app.index.base import Filter
 from app.knowledge.search import DocumentSearch, Passage
 from app.memory.recall import Recall
 from app.sessions.base import Turn
@@ -23,8 +24,11 @@ class Repeats:
         self._recall = recall
         self._documents = documents
 
-    async def answer(self, turn: Turn) -> Answer:
-        """Return the turn's stored reply, its memories and passages in the order of its receipt."""
+    async def answer(self, turn: Turn, bound: Filter | None) -> Answer:
+        """Return the turn's stored reply, its memories and passages in the order of its receipt.
+
+        bound: the filter of every document that the caller may read.
+        """
         stored = turn.reply
         receipt = stored.receipt or {}
         used = used_memories(receipt)
@@ -32,7 +36,7 @@ class Repeats:
             stored.tenant_id, turn.session.user_id, used, until=stored.created_at
         )
         order = [one["id"] for one in used]
-        passages = await self._passages(stored.tenant_id, used_passages(receipt))
+        passages = await self._passages(stored.tenant_id, used_passages(receipt), bound)
         return Answer(
             session_id=stored.session_id,
             message_id=stored.id,
@@ -42,9 +46,11 @@ class Repeats:
             receipt={**receipt, "repeated": True},
         )
 
-    async def _passages(self, tenant_id: str, used: Sequence[Mapping[str, Any]]) -> list[Passage]:
+    async def _passages(
+        self, tenant_id: str, used: Sequence[Mapping[str, Any]], bound: Filter | None
+    ) -> list[Passage]:
         try:
-            return await self._documents.load(tenant_id, used) if used else []
+            return await self._documents.load(tenant_id, used, filter=bound) if used else []
         except UpstreamError as error:  # the reply itself is here, whatever ails the index
             log.warning("a repeated reply comes without its sources: %s", error.message)
             return []

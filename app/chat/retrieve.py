@@ -102,7 +102,7 @@ class Retriever:
             ask.tenant_id,
             question,
             words=understood.question,
-            filter=ask.filters,
+            filter=ask.document_filter,
             top_k=ask.top_k,
         )
 

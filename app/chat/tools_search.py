@@ -12,8 +12,7 @@ from typing import TypeVar
 from app.chat.ask import Ask
 from app.chat.lines import fact_line
 from app.chat.tool_forms import SearchDocuments, SearchHistory, SearchMemory
-from app.index.base import Filter
-from app.index.filters import validate
+from app.index.filters import both, validate
 from app.knowledge.search import DocumentSearch, Passage
 from app.llm.base import Embedder
 from app.llm.blocks import block, container
@@ -128,7 +127,7 @@ class Searches:
             self._ask.tenant_id,
             question,
             words=form.query,
-            filter=_both(self._ask.filters, form.filters),
+            filter=both(self._ask.document_filter, form.filters),
             top_k=self._ask.top_k,
         )
         found = list(result.passages)
@@ -196,9 +195,3 @@ def _add(known: list[T], found: Sequence[T]) -> list[int]:
             known.append(one)
         places.append(ids.index(one.id) + 1 if one.id in ids else len(known))
     return places
-
-
-def _both(given: Filter | None, asked: Filter | None) -> Filter | None:
-    if given is None or asked is None:
-        return given if asked is None else asked
-    return {"$and": [given, asked]}

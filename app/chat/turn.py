@@ -20,6 +20,7 @@ from typing import Any
 from app.background import Background
 from app.chat.ask import Ask
 from app.chat.composing import Composer
+from app.chat.door import Door
 from app.chat.draft import Draft
 from app.chat.receipt import write_receipt
 from app.chat.repeat import Repeats
@@ -52,6 +53,7 @@ class Turns:
     def __init__(
         self,
         *,
+        door: Door,
         sessions: SessionStore,
         episodes: Episodes,
         recall: Recall,
@@ -69,6 +71,7 @@ class Turns:
         clock: Callable[[], datetime],
         wake_worker: Callable[[], None],
     ) -> None:
+        self._door = door
         self._sessions = sessions
         self._episodes = episodes
         self._repeats = Repeats(recall, documents)
@@ -93,6 +96,7 @@ class Turns:
         `SessionBusy`, `BudgetSpent`, `StorageUnavailable`, `UpstreamError` of the embedder or the
         index.
         """
+        ask = await self._door.admit(ask)
         await self._composer.check(ask)
         await self._check_budget(ask)
         running = Running(ask.session_id)
@@ -116,7 +120,7 @@ class Turns:
             if turn.mine:
                 await self._answer(ask, turn, running)
             else:
-                answer = await self._repeats.answer(turn)
+                answer = await self._repeats.answer(turn, ask.bound)
                 running.pass_the_bar()
                 running.emit(Token(answer.reply))
                 running.emit(answer)
@@ -152,7 +156,7 @@ class Turns:
 
     async def _answer(self, ask: Ask, turn: Turn, running: Running) -> None:
         bill = Bill(ask.tenant_id, ask.user_id)
-        draft = Draft(turn, bill, ask.mode, marks={"start": time.monotonic()})
+        draft = Draft(turn, bill, ask.mode, ask.keeps_personal, marks={"start": time.monotonic()})
         async with self._lease(turn):
             try:
                 async with self._turnstile.my_turn(turn):
@@ -227,14 +231,18 @@ class Turns:
         if status != "complete":
             self._metrics.turn(mode=draft.mode, route=draft.route, status=status)
         told = None if error is None else {"code": error.code, "message": error.message}
+        kept = await self._door.clean(draft.text, keeps_personal=draft.keeps_personal)
+        steps = await self._door.clean_steps(
+            [asdict(step) for step in draft.steps], keeps_personal=draft.keeps_personal
+        )
         try:
             session = await self._sessions.end_turn(
                 draft.turn,
                 status=status,
-                content=draft.text,
+                content=kept.text,
                 receipt=receipt,
                 error=told,
-                steps=[asdict(step) for step in draft.steps] or None,
+                steps=steps or None,
                 now=self._clock(),
             )
         finally:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, inspect, text
 from app.db.base import Database
 from app.errors import Misconfigured
 
-HEAD = "0004"  # the newest revision; lets a start with nothing to do skip Alembic's import
+HEAD = "0005"  # the newest revision; lets a start with nothing to do skip Alembic's import
 
 
 async def migrate(database: Database) -> None:

@@ -84,6 +84,71 @@ api_keys = sa.Table(
     sa.Column("role", sa.Text, nullable=False),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("revoked_at", Instant),
+    sa.Column("name", sa.Text),  # what its owner calls it
+    sa.Column("expires_at", Instant),
+    sa.Column("last_used_at", Instant),  # to the minute
+    sa.Column("document_filter", _json()),  # of every document that is read with it
+    sa.Column("replaces", sa.Text),  # the id of the key that was rotated
+)
+
+consents = sa.Table(
+    "consents",  # what a user allows; without a row, the settings say
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.Text, primary_key=True),
+    sa.Column("memory_enabled", sa.Boolean, nullable=False),
+    sa.Column("pii_storage_allowed", sa.Boolean, nullable=False),
+    sa.Column("retention_days", sa.Float),  # none: as the settings say
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.Index(
+        "consents_with_retention",
+        "tenant_id",
+        "user_id",
+        sqlite_where=sa.text("retention_days IS NOT NULL"),
+        postgresql_where=sa.text("retention_days IS NOT NULL"),
+    ),
+)
+
+erased_users = sa.Table(
+    "erased_users",  # tombstones: whoever comes late finds that this user was erased
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("user_hash", sa.Text, primary_key=True),  # see app.erased: no name is kept
+    sa.Column("erased_at", Instant, nullable=False),
+)
+
+audit_log = sa.Table(
+    "audit_log",  # privileged acts: who, what, when, how many; no content
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("tenant_id", sa.Text, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),  # key:ID, jwt:…, setting, local, cli
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("subject", sa.Text),  # an id; of a user, a pseudonym
+    sa.Column("counts", _json()),
+    sa.Column("request_id", sa.Text),
+    sa.Index("audit_log_of_tenant", "tenant_id", "id"),
+    sa.Index("audit_log_of_subject", "tenant_id", "subject", "id"),
+    sqlite_autoincrement=True,
+)
+
+quarantine = sa.Table(
+    "quarantine",  # stored texts that read like instructions, for review
+    metadata,
+    sa.Column("tenant_id", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),  # document | episode | fact | block | item
+    sa.Column("ref", sa.Text, primary_key=True),  # the id of what it is
+    sa.Column("user_id", sa.Text),  # of a memory: whose it is
+    sa.Column("fingerprint", sa.Text, nullable=False),  # of the text that was looked at
+    sa.Column("flags", _json(), nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # flagged | released | blocked
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("decided_at", Instant),
+    sa.Column("decided_by", sa.Text),
+    sa.Index("quarantine_by_state", "tenant_id", "state", "created_at"),
+    sa.Index("quarantine_of_user", "tenant_id", "user_id"),
 )
 
 sessions = sa.Table(

@@ -52,6 +52,13 @@ def matches(filter: Filter, metadata: Metadata) -> bool:
     return matcher(filter)(metadata)
 
 
+def both(one: Filter | None, other: Filter | None) -> Filter | None:
+    """Return the filter that passes what two filters pass; None passes all."""
+    if one is None or other is None:
+        return other if one is None else one
+    return {"$and": [one, other]}
+
+
 def required(filter: Filter) -> dict[str, frozenset[Scalar]]:
     """Return, by field, a finite set of values of which every matching row has one.
 

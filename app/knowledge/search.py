@@ -99,10 +99,12 @@ class DocumentSearch:
                 return found
             asked = min(asked * 4, MOST_ASKED)
 
-    async def load(self, tenant_id: str, used: Sequence[Mapping[str, Any]]) -> list[Passage]:
+    async def load(
+        self, tenant_id: str, used: Sequence[Mapping[str, Any]], *, filter: Filter | None = None
+    ) -> list[Passage]:
         """Return what is still there of passages that were used, in their order.
 
-        used: of each its `id` and `score`, `relevance` and `why`.
+        used: of each its `id` and `score`, `relevance` and `why`. filter: what they have to pass.
         """
         ids = [str(each["id"]) for each in used]
         rows = await self._index.fetch(namespace("documents", tenant_id), ids)
@@ -111,7 +113,7 @@ class DocumentSearch:
             for each in used
             if each["id"] in rows
         ]
-        return await self._live(tenant_id, known, None)
+        return await self._live(tenant_id, known, None if filter is None else matcher(filter))
 
     async def _look(
         self, tenant_id: str, question: Question, matches: Sequence[Match], limit: int

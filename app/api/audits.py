@@ -1,0 +1,7 @@
+"""The audit log, for admins. Touches: audit."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter(tags=["operations"])

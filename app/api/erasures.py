@@ -1,0 +1,7 @@
+"""DELETE /users/{id}. Touches: privacy."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter(tags=["privacy"])

@@ -1,0 +1,1 @@
+"""One user and all that is held about them, erased. Touches: every table."""

@@ -1,0 +1,1 @@
+"""An exported user, stored again. Touches: every table."""

@@ -1,0 +1,1 @@
+"""Stored texts that read like instructions, for review. Touches: `quarantine`."""

@@ -1,0 +1,16 @@
+"""What must not be kept, embedded or logged, found and masked. Touches nothing."""
+
+from app.redact.base import ALWAYS, PERSONAL, Detector, Finding, Kind
+from app.redact.redactor import Cleaned, Redactor
+from app.redact.secrets import mask_secrets
+
+__all__ = [
+    "ALWAYS",
+    "PERSONAL",
+    "Cleaned",
+    "Detector",
+    "Finding",
+    "Kind",
+    "Redactor",
+    "mask_secrets",
+]
