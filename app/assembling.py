@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
+from app.audit import Audit
 from app.background import Background
 from app.chat.agent import Agent
 from app.chat.aside import Asides
@@ -24,16 +25,20 @@ from app.consents import Consent, Consents
 from app.crm.base import Fetcher
 from app.db import Database
 from app.gates import Gates
-from app.identity import Keys
 from app.index.base import Index
 from app.jobs import Jobs
+from app.jwts import Jwts
+from app.keys import Keys
 from app.knowledge.documents import Documents
 from app.knowledge.inbox import Inbox
 from app.knowledge.loads import Loads
 from app.knowledge.pending import LOAD
+from app.knowledge.persons import Persons
 from app.knowledge.records import Records
 from app.knowledge.search import DocumentSearch
 from app.knowledge.senders import Senders
+from app.knowledge.within import check as check_bound_filter
+from app.limiter import Limiter
 from app.llm.base import ChatModel, Embedder
 from app.llm.operator_tools import load_tools
 from app.llm.tokens import estimate_tokens
@@ -57,6 +62,7 @@ from app.memory.recall import Recall
 from app.memory.retention import Retention
 from app.memory.said import Said
 from app.memory.use import Use
+from app.memory.user_retention import UserRetention
 from app.metrics import Metrics
 from app.picks import (
     pick_agent,
@@ -64,10 +70,17 @@ from app.picks import (
     pick_eviction,
     pick_history,
     pick_kinds,
+    pick_origins,
     pick_prices,
     pick_redactor,
     pick_session_limit,
+    pick_withholds,
 )
+from app.privacy.erasure import Erasure
+from app.privacy.export import Exports
+from app.privacy.removing_business import Business
+from app.privacy.restoring import Restoring
+from app.quarantine.review import Review
 from app.runtime import Limits, Runtime
 from app.sessions.sql import SqlSessions
 from app.settings import Settings
@@ -87,8 +100,11 @@ def assemble(
     chat_model: ChatModel,
     summary_model: ChatModel,
     fetchers: Mapping[str, Fetcher],
+    jwts: Jwts | None,
     stamp: Stamp,
     gates: Gates,
+    metrics: Metrics,
+    limiter: Limiter,
     clock: Callable[[], datetime],
 ) -> Runtime:
     """Make every part out of the settings and of what is open already."""
@@ -99,7 +115,8 @@ def assemble(
     consents = Consents(
         database, default=Consent(settings.memory_consent, settings.pii_consent), clock=clock
     )
-    door = Door(consents, pick_redactor(settings))
+    redactor = pick_redactor(settings)
+    door = Door(consents, redactor)
     sessions = SqlSessions(
         database,
         lease_seconds=settings.turn_lease_seconds,
@@ -113,18 +130,23 @@ def assemble(
         max_tokens=settings.summary_max_tokens,
         context_tokens=settings.summary_context_tokens,
     )
-    metrics = Metrics()
     ledger = Ledger(
         database,
         prices=pick_prices(settings),
         daily_tokens=settings.daily_token_budget,
         metrics=metrics,
     )
-    facts = Facts(database, run_now=run_now, clock=clock)
+    facts = Facts(database, consents, run_now=run_now, clock=clock)
     fact_pusher = FactPusher(database, queue, index, embedder)
     entities = Entities(database, clock=clock)
     memory_words = Refill(database, queue, timezone=settings.timezone, clock=clock)
-    episodes = Episodes(database, every_messages=settings.summary_every_messages, clock=clock)
+    withholds = pick_withholds(settings)
+    episodes = Episodes(
+        database,
+        every_messages=settings.summary_every_messages,
+        clock=clock,
+        withholds=withholds,
+    )
     checkpoints = Checkpoints(
         database,
         sessions,
@@ -135,6 +157,8 @@ def assemble(
         embedder,
         reader,
         ledger,
+        redactor,
+        consents,
         timezone=settings.timezone,
         exchanges=settings.memory_exchanges,
         clock=clock,
@@ -149,9 +173,10 @@ def assemble(
         top_k=settings.memory_top_k,
         recency=settings.memory_recency_weight,
         clock=clock,
+        withholds=withholds,
     )
 
-    use = Use(database)
+    use = Use(database, consents)
     evictor = Evictor(database, pick_eviction(settings), run_now=run_now)
     retention = Retention(
         database,
@@ -168,9 +193,12 @@ def assemble(
         asyncio.get_running_loop().call_later(seconds, wake)
 
     kinds = pick_kinds(settings)
+    person_fields = [name.strip() for name in settings.person_fields.split(",") if name.strip()]
+    persons = Persons(person_fields, PROVIDERS)
     inbox = Inbox(
         database,
         PROVIDERS,
+        persons.named_in_body,
         coalesce_seconds=settings.webhook_coalesce_seconds,
         wake_in=wake_in,
         clock=clock,
@@ -183,6 +211,8 @@ def assemble(
         {(DEFAULT_TENANT, name): fetcher for name, fetcher in fetchers.items()},
         kinds=kinds,
         dimension=embedder.dimension,
+        redactor=redactor,
+        named=persons.named,
         attempts=settings.webhook_attempts,
         coalesce_seconds=settings.webhook_coalesce_seconds,
         wake=wake,
@@ -193,15 +223,27 @@ def assemble(
         index,
         threshold=gates.documents.value,
         top_k=settings.document_top_k,
+        withholds=withholds,
     )
     documents = Documents(
         database,
         queue,
         index,
         embedder,
+        redactor=redactor,
         clock=clock,
         run_now=run_now,
         on_delete=records.bury,
+        named=persons.named,
+    )
+    erasure = Erasure(
+        database,
+        queue,
+        index,
+        Business(database, queue, persons, documents, records, clock),
+        fields=person_fields,
+        run_now=run_now,
+        clock=clock,
     )
     worker = Worker(
         queue,
@@ -212,6 +254,7 @@ def assemble(
             **retention.handlers(),
             **documents.handlers(),
             **records.handlers(),
+            **erasure.handlers(),
         },
         lease_seconds=settings.job_lease_seconds,
     )
@@ -227,9 +270,18 @@ def assemble(
     )
     loader = Worker(queue, loads.handlers(), lease_seconds=settings.job_lease_seconds)
     profile = Profile(
-        database, max_facts=settings.profile_max_facts, max_tokens=settings.profile_max_tokens
+        database,
+        max_facts=settings.profile_max_facts,
+        max_tokens=settings.profile_max_tokens,
+        withholds=withholds,
     )
-    blocks = Blocks(database, max_chars=settings.block_max_chars, clock=clock)
+    blocks = Blocks(
+        database,
+        consents,
+        max_chars=settings.block_max_chars,
+        clock=clock,
+        withholds=withholds,
+    )
     histories = Histories(sessions, episodes, pick_history(settings))
     budget = pick_budget(settings, chat_model)
     agent = Agent(
@@ -239,6 +291,7 @@ def assemble(
             Keepers(facts, blocks),
             sessions,
             load_tools(settings.agent_tools, reserved=FORMS),
+            redactor,
         ),
         AgentLimits(
             settings.agent_max_steps,
@@ -283,9 +336,13 @@ def assemble(
         summary_model=summary_model,
         keys=Keys(
             database,
+            check_filter=check_bound_filter,
+            spawn=background.spawn,
             setting=settings.api_key.get_secret_value(),
             allow_anonymous=settings.allow_anonymous,
+            has_jwt=jwts is not None,
         ),
+        jwts=jwts,
         sessions=sessions,
         episodes=episodes,
         checkpoints=checkpoints,
@@ -297,13 +354,16 @@ def assemble(
         graph=Graph(database, clock=clock),
         profile=profile,
         blocks=blocks,
+        quarantine=Review(database, clock=clock, withholds=withholds),
         histories=histories,
         consents=consents,
+        audit=Audit(database, clock=clock),
         door=door,
         ledger=ledger,
         metrics=metrics,
-        items=Items(database, recall, embedder, run_now=run_now, clock=clock),
-        imports=Imports(database, timezone=settings.timezone, wake=wake, clock=clock),
+        limiter=limiter,
+        items=Items(database, recall, embedder, consents, run_now=run_now, clock=clock),
+        imports=Imports(database, consents, timezone=settings.timezone, wake=wake, clock=clock),
         documents=documents,
         document_search=document_search,
         loads=loads,
@@ -327,10 +387,21 @@ def assemble(
             episodes,
             evictor,
             retention,
+            UserRetention(database, consents, timezone=settings.timezone, run_now=run_now),
             stale_after=timedelta(seconds=settings.stale_after_seconds),
         ),
         evictor=evictor,
         retention=retention,
+        erasure=erasure,
+        exports=Exports(database, persons, document_search, clock=clock),
+        restoring=Restoring(
+            database,
+            persons,
+            memory_words,
+            dimension=embedder.dimension,
+            wake=wake,
+            clock=clock,
+        ),
         use=use,
         stamp=stamp,
         gates=gates,
@@ -339,6 +410,8 @@ def assemble(
             settings.heartbeat_seconds,
             served_model_name=settings.served_model_name,
             public_base_url=settings.public_base_url.rstrip("/"),
+            origins=pick_origins(settings),
+            any_host=settings.allow_anonymous,
             open_webui_secret=settings.open_webui_jwt_secret,
         ),
         clock=clock,

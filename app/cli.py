@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
+from app.audit import Actor
 from app.calibrate.measure import Measure
 from app.calibrate.report import report, tells_apart
 from app.costs.command import add_command as add_costs
@@ -17,6 +18,7 @@ from app.db.tables import documents, episodes, facts
 from app.errors import AppError, Misconfigured
 from app.gates import Calibrated, apply, reset
 from app.identity import DEFAULT_TENANT
+from app.key_commands import add_command as add_keys
 from app.lexical.version import note_version
 from app.settings import Settings, read_settings
 from app.stamp import set_stamp
@@ -77,23 +79,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     calibrate.set_defaults(run=lambda settings, a: asyncio.run(_calibrate(settings, a)))
     add_costs(commands)
-    keys = commands.add_parser("keys", help="create, list and revoke API keys")
-    _add_key_commands(keys)
+    add_keys(commands)
     return parser
-
-
-def _add_key_commands(keys: argparse.ArgumentParser) -> None:
-    commands = keys.add_subparsers(required=True, metavar="COMMAND")
-    create = commands.add_parser("create", help="print a new key; it is shown only once")
-    create.add_argument("--role", choices=["user", "gateway", "admin"], required=True)
-    create.add_argument("--tenant", default=DEFAULT_TENANT)
-    create.add_argument("--user", help="the user that a key with the role user speaks for")
-    create.set_defaults(run=lambda settings, a: asyncio.run(_create_key(settings, a)))
-    show = commands.add_parser("list", help="list the keys, without their secrets")
-    show.set_defaults(run=lambda settings, _: asyncio.run(_list_keys(settings)))
-    revoke = commands.add_parser("revoke", help="make a key invalid, for good")
-    revoke.add_argument("id")
-    revoke.set_defaults(run=lambda settings, a: asyncio.run(_revoke_key(settings, a.id)))
 
 
 def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
@@ -130,6 +117,7 @@ async def _reindex(settings: Settings) -> int:
             if filled := await runtime.fact_pusher.refill(tenant_id):
                 print(f"{tenant_id}: {filled} facts of no episode", flush=True)
             await runtime.memory_words.all(tenant_id)
+            await runtime.audit.write(_operator(tenant_id), "service.reindex")
         await note_version(runtime.database)
         await set_stamp(runtime.database, runtime.stamp)
         print(f"the index is filled with {runtime.stamp}")
@@ -141,6 +129,7 @@ async def _calibrate(settings: Settings, arguments: argparse.Namespace) -> int:
         embedder, database = runtime.embedder, runtime.database
         if arguments.reset:
             await reset(database, embedder)
+            await runtime.audit.write(_operator(), "thresholds.reset")
             print("what was applied is taken back; a running service follows at its next start")
         measure = Measure(database, runtime.index, embedder, sample=arguments.sample)
         tenants = [arguments.tenant] if arguments.tenant else await _tenants(runtime)
@@ -153,6 +142,7 @@ async def _calibrate(settings: Settings, arguments: argparse.Namespace) -> int:
                 found[kind] = spread.best().threshold
         if arguments.apply and found:
             await apply(database, embedder, Calibrated(**found), utc_now())
+            await runtime.audit.write(_operator(), "thresholds.apply")
             told = ", ".join(f"{kind} {value:.3f}" for kind, value in found.items())
             print(f"applied: {told}; a running service takes them up at its next start")
             for kind in found:
@@ -161,6 +151,10 @@ async def _calibrate(settings: Settings, arguments: argparse.Namespace) -> int:
         elif arguments.apply:
             print("nothing is applied")
     return 0
+
+
+def _operator(tenant_id: str = DEFAULT_TENANT) -> Actor:
+    return Actor(tenant_id, "cli", "admin")
 
 
 def _a_sample(text: str) -> int:
@@ -173,30 +167,3 @@ async def _tenants(runtime: Runtime) -> list[str]:
     every = sa.union(*(sa.select(table.c.tenant_id) for table in (documents, episodes, facts)))
     rows = await runtime.database.read(lambda c: c.execute(every).scalars().all())
     return sorted(rows)
-
-
-async def _create_key(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with open_runtime(settings, check=False) as runtime:
-        key, secret = await runtime.keys.create(
-            role=arguments.role, tenant_id=arguments.tenant, user_id=arguments.user, now=utc_now()
-        )
-    print(f"id:     {key.id}\nrole:   {key.role}\ntenant: {key.tenant_id}")
-    if key.user_id:
-        print(f"user:   {key.user_id}")
-    print(f"key:    {secret}\nIt can't be shown again.")
-    return 0
-
-
-async def _list_keys(settings: Settings) -> int:
-    async with open_runtime(settings, check=False) as runtime:
-        for key in await runtime.keys.list_keys():
-            state = f"revoked {key.revoked_at:%Y-%m-%d}" if key.revoked_at else "valid"
-            print(key.id, f"{key.prefix}…", key.tenant_id, key.role, key.user_id or "-", state)
-    return 0
-
-
-async def _revoke_key(settings: Settings, key_id: str) -> int:
-    async with open_runtime(settings, check=False) as runtime:
-        await runtime.keys.revoke(key_id, now=utc_now())
-    print(f"{key_id} is revoked")
-    return 0

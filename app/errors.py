@@ -74,10 +74,24 @@ class Unauthenticated(AppError):
     type = "authentication_error"
 
 
+class KeyExpired(Unauthenticated):
+    code = "key_expired"
+
+
+class TokenExpired(Unauthenticated):
+    code = "token_expired"
+
+
 class Forbidden(AppError):
     status = 403
     code = "forbidden"
     type = "permission_error"
+
+
+class MemoryDisabled(Forbidden):
+    """The user does not allow that anything of them is remembered."""
+
+    code = "memory_disabled"
 
 
 class NotFound(AppError):
@@ -107,6 +121,14 @@ class BudgetSpent(AppError):
 
     status = 429
     code = "token_budget_spent"
+    type = "rate_limit_error"
+
+
+class RateLimited(AppError):
+    """The key, or the user that it speaks for, asks too often; `retry_after` says until when."""
+
+    status = 429
+    code = "rate_limited"
     type = "rate_limit_error"
 
 

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 
 from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 
 from app import __version__
 from app.api import (
@@ -34,9 +35,10 @@ from app.api import (
     user_exports,
     webhooks,
 )
-from app.api.middleware import Envelope
+from app.api.middleware import Envelope, SafeHeaders
 from app.api.responses import install_error_handlers
 from app.errors import Misconfigured
+from app.picks import pick_origins
 from app.settings import Settings, read_settings
 from app.telemetry import set_up_logs
 from app.wiring import open_runtime, utc_now
@@ -53,6 +55,7 @@ def create_app(
     clock: the time as the product sees it; leases run on the database's.
     """
     chosen = settings or read_settings()
+    origins = pick_origins(chosen)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -107,8 +110,18 @@ def create_app(
             "/documents/table": chosen.max_upload_bytes,
             "/documents/file": chosen.max_upload_bytes,
             "/webhooks/": chosen.max_webhook_bytes,
+            "/users/*/import": chosen.max_upload_bytes,
         },
     )
+    if origins:  # around the envelope, so that its refusals can be read by a page too
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
+            allow_headers=("*",),
+            expose_headers=("X-Request-ID", "Retry-After", "Content-Disposition"),
+        )
+    app.add_middleware(SafeHeaders, is_https=chosen.public_base_url.startswith("https:"))
     return app
 
 
@@ -117,8 +130,8 @@ def __getattr__(name: str) -> FastAPI:
     if name == "app":
         try:
             settings = read_settings()
+            set_up_logs(settings.log_level)
+            return create_app(settings)
         except Misconfigured as error:
             raise SystemExit(error.message) from None
-        set_up_logs(settings.log_level)
-        return create_app(settings)
     raise AttributeError(name)

@@ -44,6 +44,15 @@ class Metrics:
         self._unrecorded = self._counter(
             "usage_record_failures", "Bills that could not be added to the usage."
         )
+        self._flagged = self._counter(
+            "flagged_texts", "Texts in prompts that read like instructions.", "kind"
+        )
+        self._limited = self._counter(
+            "rate_limited_requests", "Requests beyond a rate limit.", "limit"
+        )
+        self._not_shared = self._counter(
+            "rate_limit_redis_failures", "Times that Redis did not count for a rate limit."
+        )
 
     def called(
         self,
@@ -81,6 +90,17 @@ class Metrics:
     def not_recorded(self) -> None:
         """Count a bill that could not be written down."""
         self._unrecorded.inc()
+
+    def flagged(self, kind: str) -> None:
+        """Count a text in a prompt that reads like instructions."""
+        self._flagged.labels(kind).inc()
+
+    def rate_limited(self, limit: str) -> None:
+        """Count a request beyond the limit of its "key" or its "user"."""
+        self._limited.labels(limit).inc()
+
+    def limits_not_shared(self) -> None:
+        self._not_shared.inc()
 
     def text(self) -> bytes:
         """Return all counters in the text exposition format (`CONTENT_TYPE`)."""

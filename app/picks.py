@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
-from datetime import datetime
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from app.chat.budget import Budget
 from app.chat.history import HistorySettings
@@ -17,11 +18,16 @@ from app.crm.base import Fetcher
 from app.db import Database
 from app.errors import Misconfigured
 from app.index.base import Index
+from app.jwks import KeySet
+from app.jwts import Jwts
+from app.limiter import Limiter
 from app.llm.base import ChatModel, Compares, Embedder
 from app.llm.tokens import Count, estimate_tokens
 from app.llm.tools import AgentModel
 from app.memory.episodes import put_close
 from app.memory.eviction import Policy
+from app.metrics import Metrics
+from app.quarantine import BLOCKED, NOT_RELEASED, State
 from app.redact import ALWAYS, PERSONAL, Redactor
 from app.sessions.limit import Limit
 from app.settings import Settings
@@ -33,6 +39,7 @@ log = logging.getLogger(__name__)
 
 GROQ_CHAT_MODEL = "openai/gpt-oss-120b"
 GROQ_SUMMARY_MODEL = "openai/gpt-oss-20b"
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 DEAREST = 1_000_000  # US dollars for a million tokens: what is beyond is a mistake
 PRICES: Prices = {GROQ_CHAT_MODEL: (0.15, 0.60), GROQ_SUMMARY_MODEL: (0.075, 0.30)}
 
@@ -112,6 +119,52 @@ def pick_fetchers(settings: Settings, clock: Callable[[], datetime]) -> Mapping[
     return {fetcher.provider: fetcher for fetcher in fetchers}
 
 
+def pick_limiter(settings: Settings, metrics: Metrics) -> Limiter:
+    """Return what counts requests. Raises `Misconfigured` for a limit or a URL of another form."""
+    return Limiter(
+        per_key=settings.rate_limit_per_key,
+        per_user=settings.rate_limit_per_user,
+        redis_url=settings.redis_url.get_secret_value(),
+        metrics=metrics,
+    )
+
+
+def pick_origins(settings: Settings) -> tuple[str, ...]:
+    """Return whose pages may call from a browser. Raises `Misconfigured` for what is no origin."""
+    origins = tuple(part.strip() for part in settings.cors_origins.split(",") if part.strip())
+    for origin in origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise Misconfigured(
+                f"CORS_ORIGINS: {origin[:200]!r} is no origin: https://app.example is expected, "
+                "with a port if it has one, in small letters and without a path; or *"
+            )
+    return origins
+
+
+def pick_jwts(settings: Settings) -> Jwts | None:
+    """Return what verifies the tokens of users. Raises `Misconfigured` for settings in conflict."""
+    secret, url = settings.jwt_secret.get_secret_value(), settings.jwt_jwks_url.strip()
+    needy = {
+        "JWT_ISSUER": settings.jwt_issuer,
+        "JWT_AUDIENCE": settings.jwt_audience,
+        "JWT_TENANT_CLAIM": settings.jwt_tenant_claim,
+        "JWT_FILTER_CLAIM": settings.jwt_filter_claim,
+    }
+    if not secret and not url:
+        if idle := ", ".join(name for name, value in needy.items() if value):
+            raise Misconfigured(f"{idle}: needs JWT_SECRET or JWT_JWKS_URL, or no JWT counts")
+        return None
+    return Jwts(
+        secret=secret,
+        key_set=KeySet(url, cache_seconds=settings.jwt_cache_seconds) if url else None,
+        issuer=settings.jwt_issuer,
+        audience=settings.jwt_audience,
+        tenant_claim=settings.jwt_tenant_claim,
+        filter_claim=settings.jwt_filter_claim,
+        leeway=timedelta(seconds=settings.jwt_leeway_seconds),
+    )
+
+
 def pick_kinds(settings: Settings) -> Kinds:
     """Return the kinds of records, own ones too. Raises `Misconfigured` for a bad KINDS_FILE."""
     if settings.kinds_file is None:
@@ -182,6 +235,11 @@ def pick_budget(settings: Settings, model: ChatModel) -> Budget:
     )
     check_window(budget, block_chars=settings.block_max_chars)
     return budget
+
+
+def pick_withholds(settings: Settings) -> Sequence[State]:
+    """Return the states in the quarantine list of what answers leave out."""
+    return NOT_RELEASED if settings.quarantine == "withhold" else BLOCKED
 
 
 def pick_history(settings: Settings) -> HistorySettings:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from pydantic import SecretStr
 
+from app.audit import Audit
 from app.background import Background
 from app.chat.aside import Asides
 from app.chat.door import Door
@@ -17,15 +18,17 @@ from app.chat.turn import Turns
 from app.consents import Consents
 from app.db import Database
 from app.gates import Gates
-from app.identity import Keys
 from app.index.base import Index
 from app.jobs import Jobs
+from app.jwts import Jwts
+from app.keys import Keys
 from app.knowledge.documents import Documents
 from app.knowledge.inbox import Inbox
 from app.knowledge.loads import Loads
 from app.knowledge.records import Records
 from app.knowledge.search import DocumentSearch
 from app.knowledge.senders import Senders
+from app.limiter import Limiter
 from app.llm.base import ChatModel, Embedder
 from app.memory.blocks import Blocks
 from app.memory.checkpoints import Checkpoints
@@ -44,6 +47,10 @@ from app.memory.recall import Recall
 from app.memory.retention import Retention
 from app.memory.use import Use
 from app.metrics import Metrics
+from app.privacy.erasure import Erasure
+from app.privacy.export import Exports
+from app.privacy.restoring import Restoring
+from app.quarantine.review import Review
 from app.sessions.base import SessionStore
 from app.settings import Settings
 from app.stamp import Stamp
@@ -61,6 +68,8 @@ class Limits:
     heartbeat_seconds: float
     served_model_name: str
     public_base_url: str
+    origins: tuple[str, ...]
+    any_host: bool
     open_webui_secret: SecretStr
 
 
@@ -76,6 +85,7 @@ class Runtime:
     chat_model: ChatModel
     summary_model: ChatModel
     keys: Keys
+    jwts: Jwts | None
     sessions: SessionStore
     episodes: Episodes
     checkpoints: Checkpoints
@@ -87,11 +97,14 @@ class Runtime:
     graph: Graph
     profile: Profile
     blocks: Blocks
+    quarantine: Review
     histories: Histories
     consents: Consents
+    audit: Audit
     door: Door
     ledger: Ledger
     metrics: Metrics
+    limiter: Limiter
     items: Items
     imports: Imports
     documents: Documents
@@ -109,6 +122,9 @@ class Runtime:
     monitor: Monitor
     evictor: Evictor
     retention: Retention
+    erasure: Erasure
+    exports: Exports
+    restoring: Restoring
     use: Use
     stamp: Stamp
     gates: Gates

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from dotenv import load_dotenv
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
@@ -189,7 +190,8 @@ class Settings(BaseSettings):
 
     def database_address(self) -> str:
         """Return the database's URL: the one that was set, else a file in `data_dir`."""
-        return self.database_url or f"sqlite:///{self.data_dir / 'service.db'}"
+        file = quote(str(self.data_dir / "service.db"))  # a folder's name may hold a `?`
+        return self.database_url or f"sqlite:///{file}"
 
 
 def read_settings() -> Settings:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -16,7 +15,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db import Connection, Database
 from app.db.insert import add_up
+from app.db.locks import lock_user
 from app.db.tables import usage
+from app.erased import is_of_erased
 from app.errors import AppError, BudgetSpent, UpstreamInvalid, UpstreamTimeout
 from app.metrics import Metrics
 
@@ -27,6 +28,7 @@ Breakdown = Literal["tenant", "user", "purpose", "model"]
 Prices = Mapping[str, tuple[float, float]]
 
 FREE = "offline"
+NOBODY = ""  # whose usage that of erased users is
 DEFERS_AT = 0.8  # of the tokens of the day; what is left of them is for questions
 NANOS = 1_000_000_000
 HOUR = timedelta(hours=1)
@@ -71,11 +73,12 @@ class Used:
 
 
 class Bill:
-    """The model calls of one turn or job of a user."""
+    """The model calls of one turn or job of a user. began: when it did; None: as it is recorded."""
 
-    def __init__(self, tenant_id: str, user_id: str) -> None:
+    def __init__(self, tenant_id: str, user_id: str, *, began: datetime | None = None) -> None:
         self.tenant_id = tenant_id
         self.user_id = user_id
+        self.began = began
         self.lines: list[Spent] = []
 
     def add(
@@ -143,6 +146,7 @@ class Ledger:
     async def record(self, bill: Bill, now: datetime) -> None:
         """Add the lines of a bill to the usage of their hour and to the metrics, and empty it.
 
+        What a user began who was erased meanwhile is nobody's, so that the sums are right.
         The work that was paid for is done: a database that fails is logged and counted, not raised.
         """
         lines, bill.lines = bill.lines, []
@@ -159,9 +163,16 @@ class Ledger:
             )
         if (today := self._today.get(bill.tenant_id)) is not None and today.day == _day(now):
             today.tokens += sum(line.input_tokens + line.output_tokens for line in lines)
-        rows = self._rows(bill.tenant_id, bill.user_id, lines, now)
+
+        def add(connection: Connection) -> None:
+            lock_user(connection, bill.tenant_id, bill.user_id)
+            is_late = is_of_erased(connection, bill.tenant_id, bill.user_id, bill.began or now)
+            whose = NOBODY if is_late else bill.user_id
+            rows = self._rows(bill.tenant_id, whose, lines, now)
+            add_up(connection, usage, rows, key=_KEY)
+
         try:
-            await self._database.write(partial(add_up, table=usage, rows=rows, key=_KEY))
+            await self._database.write(add)
         except (AppError, SQLAlchemyError) as error:
             self._metrics.not_recorded()
             log.error("could not record the usage of %s model calls: %s", len(lines), error)

@@ -21,7 +21,16 @@ from app.index.base import Index
 from app.knowledge import refill
 from app.lexical.version import index_anew_if_needed
 from app.memory import lexicon_refill
-from app.picks import index_name, pick_embedder, pick_fetchers, pick_index, pick_models
+from app.metrics import Metrics
+from app.picks import (
+    index_name,
+    pick_embedder,
+    pick_fetchers,
+    pick_index,
+    pick_jwts,
+    pick_limiter,
+    pick_models,
+)
 from app.runtime import Runtime as Runtime
 from app.settings import Settings
 from app.stamp import Stamp, check_stamp
@@ -58,8 +67,13 @@ async def open_runtime(
         def closing(close: Callable[[], Awaitable[None]]) -> None:
             opened.push_async_callback(close)
 
+        metrics = Metrics()
+        limiter = pick_limiter(settings, metrics)
+        closing(limiter.close)
         database = await open_database(
-            settings.database_address(), timeout_seconds=settings.database_timeout_seconds
+            settings.database_address(),
+            timeout_seconds=settings.database_timeout_seconds,
+            within=settings.data_dir,
         )
         closing(database.close)
         embedder = pick_embedder(settings)
@@ -72,6 +86,9 @@ async def open_runtime(
         fetchers = pick_fetchers(settings, clock)
         for fetcher in fetchers.values():
             closing(fetcher.close)
+        jwts = pick_jwts(settings)
+        if jwts is not None:
+            closing(jwts.close)
         stamp = Stamp(embedder.name, embedder.dimension, index_name(settings))
         if check:
             await check_stamp(database, stamp)
@@ -94,8 +111,11 @@ async def open_runtime(
             chat_model,
             summary_model,
             fetchers,
+            jwts,
             stamp,
             gates,
+            metrics,
+            limiter,
             clock,
         )
 

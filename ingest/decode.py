@@ -31,6 +31,10 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# For domain names and source code: slow, with errors of their own, or with halves of characters.
+_OF_NO_FILE = frozenset(
+    {"punycode", "idna", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"}
+)
 _NOT_TEXT = (
     (
         b"version https://git-lfs",
@@ -117,9 +121,12 @@ def _known(encoding: str) -> str:
     try:
         # Unlike codecs.lookup, this refuses codecs that make no text, such as base64.
         io.TextIOWrapper(io.BytesIO(), encoding=encoding).close()
-        return codecs.lookup(encoding).name
+        name = codecs.lookup(encoding).name
     except (LookupError, ValueError) as error:
         raise UndecodableText(f"{encoding!r} is no text encoding that Python knows") from error
+    if name in _OF_NO_FILE:
+        raise UndecodableText(f"{encoding!r} is no encoding of text files")
+    return name
 
 
 def _checked(path: Path, encoding: str) -> str:
@@ -143,6 +150,8 @@ def _first_fault(path: Path, encoding: str) -> tuple[int, int] | None:
                 lines += decoder.decode(block, final=not block).count("\n")
             except UnicodeDecodeError as error:
                 return lines + error.object.count(b"\n", 0, error.start), error.object[error.start]
+            except UnicodeError as error:  # of the whole: UTF-16 that lacks its mark
+                raise UndecodableText(f"this is not text in {encoding}: {error}") from error
             if not block:
                 return None
 

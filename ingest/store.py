@@ -56,7 +56,8 @@ async def store(
     """Store a whole load, `at_once` batches at a time; return what became of its documents.
 
     mode: "replace" removes the documents of the same source that are not in the load any more,
-    once all of it is stored. The summary is stored too, but not counted.
+    once all of it is stored. The summary is stored too, but not counted; not if the sink left
+    something out.
     on_progress: called after every batch with the rows read and what is stored so far.
     Raises what the load or the sink raised first, after the batches in flight have ended; what was
     stored stays stored. Raises NothingToStore for a "replace" by an empty load.
@@ -84,7 +85,8 @@ async def store(
             f"there are no rows, and replacing {load.source!r} by nothing is refused;"
             " delete the source if that is meant"
         )
-    summary = await asyncio.to_thread(load.summary)
+    # It counts every row's values, of rows that were left out, too.
+    summary = None if total.left_out else await asyncio.to_thread(load.summary)
     if summary is not None:
         await sink.put([summary])
     if mode == "replace":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
@@ -26,17 +27,25 @@ _TRY_AGAIN = (429, 503)
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How many documents are new or changed, were there as they are, or had vanished."""
+    """How many documents are new or changed, were there as they are, or had vanished.
+
+    left_out: those that name a user who was erased.
+    redacted: how many secrets, cards and the like were taken out of them, by kind.
+    """
 
     stored: int
     unchanged: int
     removed: int = 0
+    left_out: int = 0
+    redacted: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Stored) -> Stored:
         return Stored(
             self.stored + other.stored,
             self.unchanged + other.unchanged,
             self.removed + other.removed,
+            self.left_out + other.left_out,
+            dict(Counter(self.redacted) + Counter(other.redacted)),
         )
 
 
@@ -70,7 +79,14 @@ class HttpSink:
     async def put(self, documents: Sequence[Document]) -> Stored:
         body = {"documents": [_wire(document) for document in documents]}
         answer = await self._answer("POST", self._url, json=body)
-        return Stored(_count(answer, "stored"), _count(answer, "unchanged"))
+        told = _json(answer)
+        left_out, redacted = told.get("left_out"), told.get("redacted")
+        return Stored(
+            _count(answer, "stored"),
+            _count(answer, "unchanged"),
+            left_out=len(left_out) if isinstance(left_out, list) else 0,
+            redacted=redacted if isinstance(redacted, dict) else {},
+        )
 
     async def ids(self, source: str, after: str | None) -> Sequence[str]:
         asked = {"source": source, "limit": PAGE_IDS} | ({} if after is None else {"after": after})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import pytest
 
 from app.db import metadata, open_database
 from tests.postgres import execute, fresh_database, postgres_server
+from tests.redis import RedisServer, redis_server
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +23,20 @@ def postgres_url() -> Iterator[str]:
         pytest.skip("there is no Postgres wheel for Windows: set TEST_POSTGRES_URL")
     with postgres_server() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    """A Redis server of this test run, which a test may kill and start again.
+
+    Without one, its tests are skipped; they fail where REQUIRE_REDIS says that it has to be there.
+    """
+    if shutil.which("redis-server") is None:
+        if os.environ.get("REQUIRE_REDIS"):
+            pytest.fail("REQUIRE_REDIS is set, but there is no redis-server on PATH")
+        pytest.skip("NOT TESTED: rate limits through Redis, for there is no redis-server on PATH")
+    with redis_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

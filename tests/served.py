@@ -52,7 +52,10 @@ class Chosen(Settings):
 
 
 def settings(**chosen: Any) -> Settings:
-    return Chosen(**{**QUIET, **chosen})
+    """Return the settings of tests; a file of a database brings its folder as DATA_DIR."""
+    url = chosen.get("database_url", "")
+    beside = {"data_dir": Path(url[10:]).parent} if url.startswith("sqlite:////") else {}
+    return Chosen(**{**QUIET, **beside, **chosen})
 
 
 @asynccontextmanager
@@ -74,7 +77,7 @@ async def served_at(
         transport = httpx.ASGITransport(
             app=app, raise_app_exceptions=False, client=(address, 50_000)
         )
-        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             yield client, app.state.runtime
 
 
@@ -153,6 +156,8 @@ def start_process(
 ) -> Process:
     """Start `python -m app serve` in `folder` and return once it answers."""
     chosen = port or free_port()
+    url = environment.get("DATABASE_URL", "")
+    data = Path(url[10:]).parent if url.startswith("sqlite:////") else folder / "data"
     log = (folder / "service.log").open("ab")
     process = subprocess.Popen(
         [sys.executable, "-m", "app", "serve", "--port", str(chosen)],
@@ -160,7 +165,7 @@ def start_process(
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            "DATA_DIR": str(folder / "data"),
+            "DATA_DIR": str(data),
             **environment,
         },
         stdout=log,

@@ -38,7 +38,7 @@ NEVER_IMPORTED = {
 }  # fmt: skip
 HEAVY = {
     "alembic", "groq", "langchain", "langchain_core", "langchain_groq", "langgraph", "langsmith",
-    "onnxruntime", "openai", "pandas", "pinecone", "tokenizers",
+    "onnxruntime", "openai", "pandas", "phonenumbers", "pinecone", "tokenizers",
 }  # fmt: skip
 
 # Python runs a module of this name by itself at start: it writes down who the process calls.

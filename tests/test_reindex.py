@@ -185,6 +185,7 @@ def test_the_command_line_refuses_and_reindexes(disk: dict[str, Any], tmp_path: 
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "DATABASE_URL": disk["database_url"],
+        "DATA_DIR": str(tmp_path),
         "EMBEDDING_MODEL": "mock:16",
     }
 

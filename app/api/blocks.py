@@ -81,11 +81,13 @@ async def write_block(
     user_id: UserQuery = None,
 ) -> BlockOut:
     """Write a block, whole; an empty text leaves it out of prompts."""
+    user = caller.acts_for(user_id)
+    cleaner = await runtime.door.cleaner(caller.tenant_id, user)
     written = await runtime.blocks.write(
         caller.tenant_id,
-        caller.acts_for(user_id),
+        user,
         label,
-        body.value,
+        await cleaner.text(body.value),
         written_by="user",
         expected_version=body.version,
     )
@@ -98,7 +100,7 @@ async def delete_block(
 ) -> DeletedBlock:
     """Remove a block."""
     user = caller.acts_for(user_id)
-    await runtime.blocks.delete(caller.tenant_id, user, label)
+    await runtime.blocks.delete(caller.tenant_id, user, label, actor=caller.on_behalf)
     return DeletedBlock(user_id=user, label=label)
 
 

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Storable, Text, Zone
+from app.api.deps import (
+    Body,
+    CallerDep,
+    Id,
+    MemoryOut,
+    RuntimeDep,
+    Storable,
+    Text,
+    Zone,
+    count_question,
+)
 from app.api.responses import documented, error_body, event, event_stream
 from app.chat.ask import Ask, HistoryWish, Mode, Strategy
 from app.chat.running import Answer, Failed, Running, Step
@@ -148,6 +158,7 @@ async def chat(
     if filters is not None:
         validate(filters)
     user_id = caller.acts_for(body.user_id)
+    await count_question(caller, user_id, runtime)
     ask = Ask(
         tenant_id=caller.tenant_id,
         user_id=user_id,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime
+from typing import Annotated
 
 from pydantic import AwareDatetime, TypeAdapter
 
-from app.api.deps import Id
+from app.api.deps import Storable
 from app.errors import InvalidRequest
 
-_CURSOR = TypeAdapter[tuple[datetime, str]](tuple[AwareDatetime, Id])
+_CURSOR = TypeAdapter[tuple[datetime, str]](tuple[AwareDatetime, Annotated[str, Storable]])
 
 
 def encoded(moment: datetime, id: str) -> str:

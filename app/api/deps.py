@@ -9,15 +9,28 @@ from typing import Annotated, Self, TypeVar, cast
 
 from fastapi import Depends, Query, Request, Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
-from app.errors import Forbidden
-from app.identity import Caller
+from app.api.local_door import check_keyless
+from app.erased import pseudonym
+from app.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
+from app.identity import DEFAULT_TENANT, Caller, check_tenant
+from app.jwts import Claims, looks_like_jwt
+from app.knowledge.within import check as check_bound_filter
 from app.text.zones import zone_name
 from app.wiring import Runtime
 
 T = TypeVar("T")
 ID_BYTES = 512  # Postgres refuses an index entry of more than a third of a page
+KEYLESS = ("local", "anonymous")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 _bearer = HTTPBearer(auto_error=False, description="An API key; not needed on this machine")
@@ -134,6 +147,8 @@ Id = Annotated[
     AfterValidator(_addressable),
 ]
 
+_ID: TypeAdapter[str] = TypeAdapter(Id)
+
 Zone = Annotated[str, AfterValidator(zone_name)]
 
 UserQuery = Annotated[Id | None, Query(description="Whose; counts from gateways and admins only.")]
@@ -153,10 +168,53 @@ async def get_caller(
     header: Annotated[str | None, Security(_header)],
 ) -> Caller:
     secret = bearer.credentials if bearer is not None else header
-    return await runtime.keys.caller(secret, is_local=_is_loopback(request))
+    caller = await _who(runtime, secret, is_local=_is_loopback(request))
+    if caller.name in KEYLESS and not _is_in_process(request):
+        limits = runtime.limits
+        check_keyless(
+            request.headers,
+            base_url=limits.public_base_url,
+            origins=limits.origins,
+            any_host=limits.any_host,
+        )
+    await runtime.limiter.count_key(caller.tenant_id, caller.name)
+    if caller.role == "user" and caller.user_id is not None:
+        await runtime.limiter.count_user(caller.tenant_id, caller.user_id)
+    return caller
+
+
+async def _who(runtime: Runtime, secret: str | None, *, is_local: bool) -> Caller:
+    keys, jwts, now = runtime.keys, runtime.jwts, runtime.clock()
+    if jwts is None or not secret or not looks_like_jwt(secret) or keys.is_setting(secret):
+        return await keys.caller(secret, is_local=is_local, now=now)
+    return caller_of(await jwts.verify(secret, now))
+
+
+def caller_of(claims: Claims) -> Caller:
+    """Return the user whom a verified token names. Raises `Unauthenticated` for odd claims."""
+    tenant_id = DEFAULT_TENANT if claims.tenant is None else claims.tenant
+    bound = claims.document_filter
+    try:
+        user_id = _ID.validate_python(claims.user_id, strict=True)
+    except ValidationError as error:
+        raise Unauthenticated("the JWT does not count: its sub can't be a user's id") from error
+    try:
+        check_tenant(tenant_id)
+        if bound is not None:
+            check_bound_filter(_storable(bound))
+    except (InvalidRequest, ValueError) as error:
+        raise Unauthenticated(f"the JWT does not count: {error}") from error
+    name = f"jwt:{pseudonym(tenant_id, user_id)}"
+    return Caller(tenant_id, user_id, "user", name=name, document_filter=bound)
 
 
 CallerDep = Annotated[Caller, Depends(get_caller)]
+
+
+async def count_question(caller: Caller, user_id: str, runtime: Runtime) -> None:
+    """Count a question of a user whom the caller named; a user's own key counts by itself."""
+    if caller.role != "user":
+        await runtime.limiter.count_user(caller.tenant_id, user_id)
 
 
 async def get_admin(caller: CallerDep) -> Caller:
@@ -167,6 +225,26 @@ async def get_admin(caller: CallerDep) -> Caller:
 AdminDep = Annotated[Caller, Depends(get_admin)]
 
 
+async def get_whole_admin(caller: AdminDep) -> Caller:
+    """Return an admin of all documents: some routes tell of things that no filter can pass."""
+    if caller.document_filter is not None:
+        raise Forbidden("this needs a key without a document filter: it is about all documents")
+    return caller
+
+
+WholeAdminDep = Annotated[Caller, Depends(get_whole_admin)]
+
+
+async def user_in_path(user_id: Id, caller: CallerDep) -> str:
+    """Return whom `/users/{user_id}/…` is about: a user may name itself, others anybody."""
+    if caller.role == "user" and caller.user_id != user_id:
+        raise NotFound("there is no such user", param="user_id")
+    return user_id
+
+
+UserInPath = Annotated[str, Depends(user_in_path)]
+
+
 def _is_loopback(request: Request) -> bool:
     """Say whether the client is on this machine.
 
@@ -174,7 +252,7 @@ def _is_loopback(request: Request) -> bool:
     """
     if request.client is None:
         return False
-    if request.client.host == "testclient":  # Starlette's, in this process: no socket says that
+    if _is_in_process(request):
         return True
     try:
         address = ipaddress.ip_address(request.client.host)
@@ -182,3 +260,8 @@ def _is_loopback(request: Request) -> bool:
         raise Forbidden("the client's address can't be read") from error
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
+
+
+def _is_in_process(request: Request) -> bool:
+    """Say whether Starlette's test client asks: no socket has that for an address."""
+    return request.client is not None and request.client.host == "testclient"

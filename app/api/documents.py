@@ -71,6 +71,14 @@ class StoredOut(BaseModel):
     stored: int
     unchanged: int
     ids: list[str]
+    left_out: list[str] = Field(
+        default=[], description="Ids of those that name a user who was erased; not stored."
+    )
+    redacted: dict[str, int] = Field(
+        default={},
+        description="How many of each kind were taken out: secrets, cards, IBANs, SSNs.",
+        examples=[{"CARD": 1}],
+    )
 
 
 class DocumentOut(BaseModel):
@@ -82,6 +90,18 @@ class DocumentOut(BaseModel):
     is_current: bool
     created_at: datetime
     updated_at: datetime
+
+
+class MarkOut(BaseModel):
+    """How a text stands in the quarantine list. `withheld`: answers leave it out."""
+
+    flags: list[str]
+    state: str
+    withheld: bool
+
+
+class DocumentDetail(DocumentOut):
+    quarantine: MarkOut | None = None
 
 
 class DocumentList(BaseModel):
@@ -104,8 +124,16 @@ class Deleted(BaseModel):
 async def put_documents(body: DocumentsIn, caller: AdminDep, runtime: RuntimeDep) -> StoredOut:
     """Store texts by id and make them searchable; what is unchanged costs nothing."""
     batch = [_document(document) for document in body.documents]
-    stored = await runtime.documents.put(caller.tenant_id, batch)
-    return StoredOut(stored=stored.stored, unchanged=stored.unchanged, ids=list(stored.ids))
+    stored = await runtime.documents.put(
+        caller.tenant_id, batch, within=caller.document_filter, actor=caller.actor
+    )
+    return StoredOut(
+        stored=stored.stored,
+        unchanged=stored.unchanged,
+        ids=list(stored.ids),
+        left_out=list(stored.left_out),
+        redacted=dict(stored.redacted),
+    )
 
 
 @router.get("/documents", responses=documented(403, 422))
@@ -118,7 +146,7 @@ async def list_documents(
 ) -> DocumentList:
     """List documents by id."""
     page = await runtime.documents.list_documents(
-        caller.tenant_id, source=source, after=after, limit=limit
+        caller.tenant_id, source=source, after=after, limit=limit, within=caller.document_filter
     )
     return DocumentList(
         documents=[DocumentOut.model_validate(d, from_attributes=True) for d in page],
@@ -127,24 +155,37 @@ async def list_documents(
 
 
 @router.get("/documents/{document_id:path}", responses=documented(403, 404, 422))
-async def get_document(document_id: Id, caller: AdminDep, runtime: RuntimeDep) -> DocumentOut:
-    """Return one document as it was stored."""
-    document = await runtime.documents.get(caller.tenant_id, document_id)
+async def get_document(document_id: Id, caller: AdminDep, runtime: RuntimeDep) -> DocumentDetail:
+    """Return one document as it was stored, and whether it reads like instructions to a model."""
+    document = await runtime.documents.get(
+        caller.tenant_id, document_id, within=caller.document_filter
+    )
     if document is None:
         raise NotFound("there is no such document", param="document_id")
-    return DocumentOut.model_validate(document, from_attributes=True)
+    shown = DocumentDetail.model_validate(document, from_attributes=True)
+    mark = await runtime.quarantine.mark(caller.tenant_id, "document", document_id)
+    if mark is not None:
+        told = MarkOut(flags=list(mark.flags), state=mark.state, withheld=mark.is_withheld)
+        shown.quarantine = told
+    return shown
 
 
 @router.post("/documents/delete", responses=documented(400, 403, 413, 422, 502, 504, 507))
 async def delete_documents(body: DeleteIn, caller: AdminDep, runtime: RuntimeDep) -> Deleted:
     """Remove documents with all their chunks; ids that are not there are fine."""
-    return Deleted(deleted=await runtime.documents.delete_ids(caller.tenant_id, set(body.ids)))
+    deleted = await runtime.documents.delete_ids(
+        caller.tenant_id, set(body.ids), within=caller.document_filter, actor=caller.actor
+    )
+    return Deleted(deleted=deleted)
 
 
 @router.delete("/documents/{document_id:path}", responses=documented(403, 404, 422, 502, 504))
 async def delete_document(document_id: Id, caller: AdminDep, runtime: RuntimeDep) -> Deleted:
     """Remove one document with all its chunks."""
-    if not await runtime.documents.delete_ids(caller.tenant_id, [document_id]):
+    deleted = await runtime.documents.delete_ids(
+        caller.tenant_id, [document_id], within=caller.document_filter, actor=caller.actor
+    )
+    if not deleted:
         raise NotFound("there is no such document", param="document_id")
     return Deleted(deleted=1)
 
@@ -153,8 +194,14 @@ async def delete_document(document_id: Id, caller: AdminDep, runtime: RuntimeDep
 async def delete_source(
     source: Annotated[Id, Query()], caller: AdminDep, runtime: RuntimeDep
 ) -> Deleted:
-    """Remove all documents of a source, and cancel its loads."""
-    return Deleted(deleted=await runtime.documents.delete_source(caller.tenant_id, source))
+    """Remove all documents of a source, and cancel its loads.
+
+    With a key that has a document filter: those that pass it, and no load is cancelled.
+    """
+    deleted = await runtime.documents.delete_source(
+        caller.tenant_id, source, within=caller.document_filter, actor=caller.actor
+    )
+    return Deleted(deleted=deleted)
 
 
 def _document(given: DocumentIn) -> Document:

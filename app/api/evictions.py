@@ -92,7 +92,9 @@ async def evict_memories(body: Eviction, caller: CallerDep, runtime: RuntimeDep)
         )
         shown = [DoomedOut.model_validate(each, from_attributes=True) for each in would_go]
         return EvictionOut(**told, total=total, would_go=shown)
-    evicted = await runtime.evictor.evict(caller.tenant_id, user, policy, now)
+    evicted = await runtime.evictor.evict(
+        caller.tenant_id, user, policy, now, actor=caller.on_behalf
+    )
     runtime.worker.wake()
     return EvictionOut(
         **told,

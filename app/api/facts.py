@@ -25,6 +25,7 @@ from app.api.fact_models import (
     SightingOut,
     fact_out,
 )
+from app.api.looks import note_look
 from app.api.responses import documented
 from app.api.times import Moment, QueryMoment
 from app.errors import InvalidRequest
@@ -74,7 +75,7 @@ class FactChange(Change):
     mark: MarkOut | None = Field(None, description="Marked: eviction leaves it alone.")
 
 
-@router.get("/memories/facts", responses=documented(403, 422))
+@router.get("/memories/facts", responses=documented(403, 422, 507))
 async def list_facts(
     caller: CallerDep,
     runtime: RuntimeDep,
@@ -89,9 +90,11 @@ async def list_facts(
     cursor: Annotated[str | None, Query(description="`next_cursor` of the last page")] = None,
 ) -> FactList:
     """List a user's facts, the last said first."""
+    user = caller.acts_for(user_id)
+    await note_look(runtime, caller, "facts.read", user)
     found = await runtime.facts.of_user(
         caller.tenant_id,
-        caller.acts_for(user_id),
+        user,
         subject=subject,
         predicate=predicate,
         as_of=as_of,
@@ -113,11 +116,16 @@ async def store_fact(body: NewFact, caller: CallerDep, runtime: RuntimeDep) -> K
     valid_from = body.valid_from or now
     if body.ends_at is not None and body.valid_from is not None and body.ends_at < valid_from:
         raise InvalidRequest("ends_at lies before valid_from", param="ends_at")
+    user = caller.acts_for(body.user_id)
+    cleaner = await runtime.door.cleaner(caller.tenant_id, user)
+    subject, predicate, value, statement = await cleaner.json(
+        [body.subject, body.predicate, body.value, body.statement or ""]
+    )
     told = FoundFact(
-        subject=body.subject,
-        predicate=body.predicate,
-        value=body.value,
-        statement=body.statement or "",
+        subject=subject,
+        predicate=predicate,
+        value=value,
+        statement=statement,
         kind=body.kind,
         is_many=is_many(body.predicate, body.is_many),
         confidence=body.confidence,
@@ -129,7 +137,7 @@ async def store_fact(body: NewFact, caller: CallerDep, runtime: RuntimeDep) -> K
         ends_at=body.ends_at,
         mark=body.mark,
     )
-    kept = await runtime.facts.store(caller.tenant_id, caller.acts_for(body.user_id), told)
+    kept = await runtime.facts.store(caller.tenant_id, user, told)
     return _kept(kept, now)
 
 
@@ -171,6 +179,10 @@ async def change_fact(
     for name in ("ends_at", "mark"):
         sent.setdefault(name, UNSET)
     user = caller.may_see(user_id)
+    fact = await runtime.facts.get(caller.tenant_id, user, fact_id)
+    cleaner = await runtime.door.cleaner(caller.tenant_id, fact.user_id)
+    texts = {name: sent[name] for name in ("value", "statement") if name in sent}
+    sent |= await cleaner.json(texts)
     kept = await runtime.facts.change(caller.tenant_id, user, fact_id, Edit(**sent))
     return _kept(kept, runtime.clock())
 
@@ -181,7 +193,7 @@ async def delete_fact(
 ) -> DeletedFact:
     """Forget a fact, wherever it was said; what it had superseded holds again."""
     user = caller.may_see(user_id)
-    is_gone = await runtime.facts.delete(caller.tenant_id, user, fact_id)
+    is_gone = await runtime.facts.delete(caller.tenant_id, user, fact_id, actor=caller.on_behalf)
     return DeletedFact(fact_id=fact_id, vectors="removed" if is_gone else "being removed")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -14,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, WrapValidator
 
 from app.api.deps import Body, CallerDep, Id, RuntimeDep, Text, Zone
 from app.api.responses import documented
+from app.chat.door import Cleaner
 from app.errors import TooLarge
 from app.memory.transcripts import Line, Transcript
 
@@ -102,7 +104,11 @@ async def import_conversations(
     """
     named, transcripts = await asyncio.to_thread(_read, body, runtime.limits.message_chars)
     user_id = caller.acts_for(named)
-    found = await runtime.imports.take(caller.tenant_id, user_id, transcripts)
+    cleaner = await runtime.door.cleaner(caller.tenant_id, user_id)
+    transcripts = await asyncio.to_thread(_clean, transcripts, cleaner)
+    found = await runtime.imports.take(
+        caller.tenant_id, user_id, transcripts, actor=caller.on_behalf
+    )
     return ImportResponse(
         user_id=user_id,
         conversations=[
@@ -137,6 +143,20 @@ def _read(given: object, message_chars: int) -> tuple[str | None, Sequence[Trans
         )
         for conversation in body.conversations
     ]
+
+
+def _clean(transcripts: Sequence[Transcript], cleaner: Cleaner) -> list[Transcript]:
+    """Return conversations as they may be kept. A speaker is the same throughout."""
+    cleaned = []
+    for transcript in transcripts:
+        speakers = cleaner.json_here([line.speaker for line in transcript.lines])
+        lines = zip(transcript.lines, speakers, strict=True)
+        clean = [
+            replace(line, content=cleaner.json_here(line.content), speaker=speaker)
+            for line, speaker in lines
+        ]
+        cleaned.append(replace(transcript, lines=tuple(clean)))
+    return cleaned
 
 
 def _check_sizes(body: ImportRequest, message_chars: int) -> None:

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TypeVar
+
 from fastapi import APIRouter
 
 from app.api.deps import CallerDep, RuntimeDep, UserQuery
@@ -20,11 +23,14 @@ from app.api.item_models import (
     result_out,
 )
 from app.api.responses import documented
+from app.chat.door import Cleaner
 from app.errors import NotFound
-from app.memory.item_ops import Get, Item, Op, Put
+from app.memory.item_ops import Get, Item, Op, Put, Search
 from app.memory.items import Items
 
 router = APIRouter(prefix="/store", tags=["items"])
+
+T = TypeVar("T", bound=Op)
 
 
 @router.post("/batch", responses=documented(400, 403, 413, 422, 502, 504, 507))
@@ -33,8 +39,9 @@ async def run_batch(body: BatchIn, caller: CallerDep, runtime: RuntimeDep) -> Ba
 
     Reads see what was there before; of several puts of one key the last one counts.
     """
-    wanted: list[Op] = [operation.wanted() for operation in body.operations]
     user = caller.acts_for(body.user_id)
+    cleaner = await runtime.door.cleaner(caller.tenant_id, user)
+    wanted = [await _clean(operation.wanted(), cleaner) for operation in body.operations]
     results = await runtime.items.batch(caller.tenant_id, user, wanted)
     return BatchOut(results=[result_out(op, got) for op, got in zip(wanted, results, strict=True)])
 
@@ -57,7 +64,9 @@ async def put_item(
     body: ItemIn, caller: CallerDep, runtime: RuntimeDep, user_id: UserQuery = None
 ) -> ItemOut:
     """Store an item, or replace the one of this key; chats recall what it says."""
-    user, put = caller.acts_for(user_id), body.wanted()
+    user = caller.acts_for(user_id)
+    cleaner = await runtime.door.cleaner(caller.tenant_id, user)
+    put = await _clean(body.wanted(), cleaner)
     await runtime.items.batch(caller.tenant_id, user, [put])
     return item_out(await _one(runtime.items, caller.tenant_id, user, Get(put.namespace, put.key)))
 
@@ -74,6 +83,16 @@ async def delete_item(
     user, place = caller.acts_for(user_id), tuple(namespace)
     await _one(runtime.items, caller.tenant_id, user, Get(place, key), Put(place, key, None))
     return DeletedItem(namespace=namespace, key=key)
+
+
+async def _clean(op: T, cleaner: Cleaner) -> T:
+    """Return an operation with what it stores, or looks for by its meaning, as it may be kept."""
+    if isinstance(op, Put) and op.value is not None:
+        value, text = await cleaner.json([op.value, op.text])
+        return replace(op, value=value, text=text)
+    if isinstance(op, Search) and op.query is not None:
+        return replace(op, query=await cleaner.text(op.query))
+    return op
 
 
 async def _one(store: Items, tenant_id: str, user_id: str, *ops: Op) -> Item:

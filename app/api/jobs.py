@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
-from app.api.deps import AdminDep, RuntimeDep
+from app.api.deps import RuntimeDep, WholeAdminDep
 from app.api.responses import documented
 from app.errors import NotFound
 from app.jobs import Job
@@ -55,7 +55,7 @@ class JobList(BaseModel):
 
 @router.get("/jobs", responses=documented(403, 422))
 async def list_jobs(
-    caller: AdminDep,
+    caller: WholeAdminDep,
     runtime: RuntimeDep,
     kind: Annotated[str, Query(min_length=1, max_length=100)] = "load",
     after: Annotated[int | None, Query(ge=1, le=MAX_ID, description="`next_after`")] = None,
@@ -71,7 +71,7 @@ async def list_jobs(
 
 @router.get("/jobs/{job_id}", responses=documented(403, 404, 422))
 async def get_job(
-    job_id: Annotated[int, Path(ge=1, le=MAX_ID)], caller: AdminDep, runtime: RuntimeDep
+    job_id: Annotated[int, Path(ge=1, le=MAX_ID)], caller: WholeAdminDep, runtime: RuntimeDep
 ) -> JobOut:
     """Say how far a job is, and what came of it."""
     job = await runtime.jobs.get(caller.tenant_id, job_id)

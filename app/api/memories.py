@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Text, UserQuery
+from app.api.looks import note_look
 from app.api.responses import documented
 from app.api.times import QueryMoment
 from app.errors import InvalidRequest, NotFound
@@ -46,7 +47,7 @@ class DeletedMemory(BaseModel):
     vectors: Literal["removed", "being removed"]
 
 
-@router.get("/memories", responses=documented(403, 422, 502, 504))
+@router.get("/memories", responses=documented(403, 422, 502, 504, 507))
 async def search_memories(
     caller: CallerDep,
     runtime: RuntimeDep,
@@ -98,12 +99,14 @@ async def search_memories(
             f"since must not be after until; got {since.isoformat()} and {until.isoformat()}",
             param="since",
         )
+    await note_look(runtime, caller, "memories.read", user)
     span = Span(since, until, as_of)
     if query is None:
         latest = await runtime.recall.latest(
             caller.tenant_id, user, top_k=top_k, memory_type=memory_type, span=span
         )
         return MemoryList(memories=[_out(memory) for memory in latest])
+    query = await (await runtime.door.cleaner(caller.tenant_id, user)).text(query)
     question = (await runtime.embedder.embed([query], kind="query"))[0]
     found = await runtime.recall.search(
         caller.tenant_id,
@@ -151,10 +154,14 @@ async def delete_memory(
     fact = _FACT.fullmatch(memory_id)
     if fact is not None:
         owner = caller.may_see(user_id)
-        is_gone = await runtime.facts.delete(caller.tenant_id, owner, fact[1])
+        is_gone = await runtime.facts.delete(
+            caller.tenant_id, owner, fact[1], actor=caller.on_behalf
+        )
         return DeletedMemory(id=memory_id, vectors="removed" if is_gone else "being removed")
     session_id = await _session_of(runtime, caller.tenant_id, memory_id)
-    key = await runtime.episodes.forget(caller.tenant_id, caller.may_see(user_id), session_id)
+    key = await runtime.episodes.forget(
+        caller.tenant_id, caller.may_see(user_id), session_id, actor=caller.on_behalf
+    )
     failure = await runtime.worker.run_now(caller.tenant_id, "sync_episode", key)
     return DeletedMemory(id=memory_id, vectors="removed" if failure is None else "being removed")
 

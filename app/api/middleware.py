@@ -1,4 +1,4 @@
-"""Around every request: an id, a limit on its body. Touches nothing."""
+"""Around every request: an id, a limit on its body, safe headers. Touches nothing."""
 
 from __future__ import annotations
 
@@ -20,6 +20,17 @@ log = logging.getLogger("app.access")
 
 # A webhook's token stands in its URL, also in one that is misspelt around it.
 _SECRET = re.compile(r"(/webhooks/+(?!inbox/)[^/]+/+).+")
+_NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+# FastAPI's pages of documentation load their parts from elsewhere, and begin with a line of script.
+_PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")
+_DOCS = (
+    "default-src 'none'; script-src 'unsafe-inline' https://cdn.jsdelivr.net; "
+    "style-src 'unsafe-inline' https://cdn.jsdelivr.net https://fonts.googleapis.com; "
+    "font-src https://fonts.gstatic.com; "
+    "img-src 'self' data: https://fastapi.tiangolo.com https://cdn.redoc.ly; "
+    "connect-src 'self'; worker-src blob:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -28,7 +39,8 @@ class Envelope:
     answer, logs one line without content, refuses a body over the limit with 413, and answers
     what nobody foresaw with 500. A start that settings stopped says so in one line.
 
-    limits: bytes of a body by the path's beginning, where they differ from `max_body_bytes`.
+    limits: bytes of a body by the path's beginning, or `beginning*end`, where they differ from
+    `max_body_bytes`.
     """
 
     def __init__(
@@ -77,10 +89,46 @@ class Envelope:
             request_id.reset(token)
 
     def _limit(self, path: str) -> int:
-        for beginning, limit in self._limits.items():
-            if path.startswith(beginning):
+        for pattern, limit in self._limits.items():
+            beginning, _, end = pattern.partition("*")
+            if path.startswith(beginning) and path.endswith(end):
                 return limit
         return self._max_body_bytes
+
+
+class SafeHeaders:
+    """Tells browsers, with every answer, to keep it to themselves and to run nothing of it.
+
+    is_https: the outside reaches us by https, and only by it.
+    """
+
+    def __init__(self, app: ASGIApp, *, is_https: bool) -> None:
+        self._app = app
+        self._headers = {
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cache-Control": "no-store",
+        }
+        if is_https:
+            self._headers["Strict-Transport-Security"] = "max-age=31536000"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        policy = _DOCS if scope["path"] in _PAGES else _NOTHING
+
+        async def safe(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.setdefault("Content-Security-Policy", policy)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, safe)
 
 
 def _in_words(scope: Scope, send: Send) -> Send:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from app.api.deps import CallerDep, RuntimeDep
+from app.api.deps import CallerDep, RuntimeDep, count_question
 from app.api.openai_callers import (
     Headers,
     is_aside,
@@ -85,6 +85,7 @@ async def complete(
     mode = _mode(body.model, runtime)
     secret = runtime.limits.open_webui_secret.get_secret_value()
     user_id = user_of(caller, headers, body, secret, runtime.clock())
+    await count_question(caller, user_id, runtime)
     told = read_messages(body.messages)
     completion = Completion(body.model)
     with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
@@ -123,14 +124,17 @@ async def _ask(
             f"the message has {len(told.question)} characters, the limit is {limit}",
             param="messages",
         )
+    cleaner = await runtime.door.cleaner(caller.tenant_id, user_id)
+    question = await cleaner.counted(told.question)
+    before = await cleaner.says(told.before)  # what is stored, and compared with, is clean
     session_id, tells_all = session_of(headers, body)
     place = await runtime.places.find(
         Wish(
             caller.tenant_id,
             user_id,
             session_id,
-            told.question,
-            told.before,
+            question.text,
+            before,
             tells_all,
             client_message_id=message_id_of(headers),
             is_retry=is_sdk_retry(headers),
@@ -141,7 +145,8 @@ async def _ask(
         user_id=user_id,
         bound=caller.document_filter,
         session_id=place.session_id,
-        text=told.question,
+        text=question.text,
+        redacted=question.counts,
         client_message_id=place.client_message_id,
         memory=memory_of(headers),
         mode=mode,
@@ -157,6 +162,8 @@ async def _aside(
     says = [Say("system", text) for text in told.instructions]
     says += [Say(s.role, s.content) for s in told.before if s.role != "tool" and s.content.strip()]
     says.append(Say("user", told.question))
+    cleaner = await runtime.door.cleaner(caller.tenant_id, user_id)
+    says = list(await cleaner.says(says))
     said = await runtime.asides.answer(
         caller.tenant_id, user_id, says, body.max_completion_tokens or body.max_tokens
     )

@@ -7,10 +7,11 @@ from typing import Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
-from app.api.deps import AdminDep, RuntimeDep
+from app.api.deps import RuntimeDep, WholeAdminDep
 from app.api.responses import documented
 from app.errors import AppError
 from app.index.base import namespace
+from app.jwts import Jwts
 from app.llm.base import ChatModel, Embedder
 from app.memory import tally
 
@@ -100,7 +101,10 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
         "chat_model": _last_call(runtime.chat_model),
         "summary_model": _last_call(runtime.summary_model),
         "embedder": _last_call(runtime.embedder),
+        "limits": await _limits(runtime),
     }
+    if runtime.jwts is not None:
+        parts["identity_provider"] = _last_call(runtime.jwts)
     failing = any(parts[name].status == "failing" for name in ("database", "index"))
     has_database = parts["database"].status != "failing"
     waiting = await runtime.jobs.pending() if has_database else {}
@@ -132,7 +136,7 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
 
 
 @router.get("/stats", responses=documented(403, 502, 504))
-async def stats(caller: AdminDep, runtime: RuntimeDep) -> Stats:
+async def stats(caller: WholeAdminDep, runtime: RuntimeDep) -> Stats:
     """Count what a tenant has; the thresholds in force are the whole service's."""
     tenant = caller.tenant_id
     vectors = await runtime.index.counts()
@@ -147,11 +151,18 @@ async def stats(caller: AdminDep, runtime: RuntimeDep) -> Stats:
     )
 
 
-def _last_call(part: ChatModel | Embedder) -> Part:
+def _last_call(part: ChatModel | Embedder | Jwts) -> Part:
     """Say how the last call went: a probe would cost tokens."""
     if part.trouble is not None:
         return Part(status="failing", detail=f"{part.name}: {part.trouble}")
     return Part(status="ok", detail=part.name)
+
+
+async def _limits(runtime: RuntimeDep) -> Part:
+    limiter = runtime.limiter
+    if (trouble := await limiter.check()) is not None:
+        return Part(status="failing", detail=trouble)
+    return Part(status="ok", detail=limiter.place)
 
 
 async def _database(runtime: RuntimeDep) -> Part:

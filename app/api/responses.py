@@ -17,11 +17,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from app.errors import AppError, InvalidRequest, TooLarge, Unauthenticated
 from app.telemetry import request_id
 
 _CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MOST_TOLD_CHARS = 1_000
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 _OPENAI = "/v1/"
@@ -41,9 +43,13 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI entries of the error statuses that a route may answer with."""
-    return {status: {"model": ErrorBody} for status in (401, *statuses, 500, 503)}
+def documented(*statuses: int, keyed: bool = True) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI entries of the error statuses that a route may answer with.
+
+    keyed: it needs a caller, who may be of the wrong kind or ask too often; the call is noted.
+    """
+    of_callers = (401, 403, 429, 507) if keyed else (401,)
+    return {status: {"model": ErrorBody} for status in sorted({*of_callers, *statuses, 500, 503})}
 
 
 def error_body(error: AppError) -> dict[str, Any]:
@@ -94,6 +100,8 @@ def install_error_handlers(app: FastAPI) -> None:
         failure.type = "invalid_request_error" if error.status_code < 500 else "server_error"
         response = render(failure)
         response.headers.update(error.headers or {})
+        if error.status_code == 405:
+            response.headers["Allow"] = _allowed(request)
         return response
 
 
@@ -115,6 +123,14 @@ def in_openai_terms(error: AppError) -> AppError:
 def _rendered(request: Request, error: AppError) -> Response:
     is_theirs = request.url.path.startswith(_OPENAI)
     return render(in_openai_terms(error) if is_theirs else error)
+
+
+def _allowed(request: Request) -> str:
+    """Return the methods of all routes that a path fits; Starlette tells those of one."""
+    tried = [{**request.scope, "method": method} for method in METHODS]
+    routes = request.app.routes
+    fit = [s["method"] for s in tried if any(r.matches(s)[0] == Match.FULL for r in routes)]
+    return ", ".join(fit)
 
 
 def _as_app_error(error: RequestValidationError) -> InvalidRequest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -19,7 +20,10 @@ from app.api.deps import CallerDep, Id, RuntimeDep, UserQuery
 from app.api.fact_models import FactOut, fact_out
 from app.api.responses import documented
 from app.api.session_models import MessageOut, SessionOut, message_out, session_out
+from app.chat.withholding import receipt_for
+from app.erased import pseudonym
 from app.errors import NotFound
+from app.identity import Caller
 from app.memory.base import Fact
 from app.sessions.base import Message, Session
 from app.sessions.titles import shown_title
@@ -76,7 +80,7 @@ class Export(ExportedSession):
             "model": Export,
             "content": {"text/markdown": {"schema": {"type": "string"}}},
         },
-        **documented(403, 404, 422),
+        **documented(403, 404, 422, 507),
     },
 )
 async def export_session(
@@ -98,6 +102,9 @@ async def export_session(
     """Export a session: its messages in order, its summary, the facts that were said in it."""
     tenant = caller.tenant_id
     session = await runtime.sessions.get(tenant, session_id, caller.may_see(user_id))
+    if caller.on_behalf is not None:
+        subject = pseudonym(tenant, session.user_id)
+        await runtime.audit.write(caller.on_behalf, "session.export", subject=subject)
     episode, facts, removed, page = await asyncio.gather(
         runtime.episodes.get(tenant, session_id),
         runtime.facts.said_in(tenant, session_id),
@@ -121,7 +128,8 @@ async def export_session(
             removed_up_to_seq=removed,
             facts=[fact_out(fact, now) for fact in facts],
         )
-        pieces = _json(head, said, with_receipts=receipts)
+        seen = _Receipts(runtime, caller) if receipts else None
+        pieces = _json(head, said, seen)
     media_type, ending = _MEDIA[format]
     attached = {"Content-Disposition": f'attachment; filename="session.{ending}"'}
     return StreamingResponse(pieces, media_type=media_type, headers=attached)
@@ -150,15 +158,33 @@ async def _said(
         raise NotFound("the session was deleted meanwhile", param="session_id")
 
 
+@dataclass(frozen=True, slots=True)
+class _Receipts:
+    """The receipts as the caller may see them."""
+
+    runtime: Runtime
+    caller: Caller
+
+    async def of(self, message: Message) -> dict[str, Any] | None:
+        if message.receipt is None:
+            return None
+        return await receipt_for(
+            self.runtime.document_search,
+            message.tenant_id,
+            message.receipt,
+            self.caller.document_filter,
+        )
+
+
 async def _json(
-    head: ExportedSession, said: AsyncIterator[Message], *, with_receipts: bool
+    head: ExportedSession, said: AsyncIterator[Message], receipts: _Receipts | None
 ) -> AsyncIterator[str]:
     yield head.model_dump_json()[:-1] + ',"messages":['
     between = "\n"
     async for message in said:
         shown = message_out(message)
-        if with_receipts:
-            receipt = None if message.receipt is None else dict(message.receipt)
+        if receipts is not None:
+            receipt = await receipts.of(message)
             shown = ExportedMessage(**shown.model_dump(), receipt=receipt)
         yield between + shown.model_dump_json()
         between = ",\n"

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from app.api.contexts import Context, context_of
 from app.api.cursors import decoded, encoded
 from app.api.deps import CallerDep, Id, RuntimeDep, UserQuery
+from app.api.looks import note_look
 from app.api.responses import documented
 from app.api.session_models import (
     MessageOut,
@@ -22,6 +23,7 @@ from app.api.session_models import (
     message_out,
     session_out,
 )
+from app.chat.withholding import receipt_for
 from app.errors import NotFound
 from app.jobs import CALLER_SECONDS
 from app.sessions.base import Described
@@ -67,7 +69,7 @@ class Receipt(BaseModel):
     receipt: dict[str, Any] | None
 
 
-@router.get("/sessions", responses=documented(403, 422))
+@router.get("/sessions", responses=documented(403, 422, 507))
 async def list_sessions(
     caller: CallerDep,
     runtime: RuntimeDep,
@@ -77,9 +79,12 @@ async def list_sessions(
     cursor: Annotated[str | None, Query(description="`next_cursor` of the last page")] = None,
 ) -> SessionList:
     """List sessions, the latest first."""
+    owner = caller.may_see(user_id)
+    if owner is None:
+        await note_look(runtime, caller, "sessions.list", None)
     found = await runtime.sessions.list_sessions(
         caller.tenant_id,
-        caller.may_see(user_id),
+        owner,
         state=state,
         limit=limit,
         after=decoded(cursor, of="sessions"),
@@ -139,18 +144,19 @@ async def describe_session(
     user_id: UserQuery = None,
 ) -> SessionOut:
     """Give a session a title and metadata of your own."""
+    user = caller.may_see(user_id)
+    session = await runtime.sessions.get(caller.tenant_id, session_id, user)
+    cleaner = await runtime.door.cleaner(caller.tenant_id, session.user_id)
     said: Described = {}
     if "title" in body.model_fields_set:
-        said["title"] = body.title
+        said["title"] = await cleaner.json(body.title)
     if "metadata" in body.model_fields_set:
-        said["metadata"] = body.metadata or None
-    changed = await runtime.sessions.describe(
-        caller.tenant_id, session_id, caller.may_see(user_id), said
-    )
+        said["metadata"] = await cleaner.json(body.metadata) or None
+    changed = await runtime.sessions.describe(caller.tenant_id, session_id, user, said)
     return session_out(changed)
 
 
-@router.get("/sessions/{session_id:path}", responses=documented(403, 404, 422))
+@router.get("/sessions/{session_id:path}", responses=documented(403, 404, 422, 507))
 async def get_session(
     session_id: Id,
     caller: CallerDep,
@@ -162,8 +168,11 @@ async def get_session(
     """Return a session with its messages in order, its summary and its state."""
     tenant = caller.tenant_id
     session = await runtime.sessions.get(tenant, session_id, caller.may_see(user_id))
+    await note_look(runtime, caller, "session.read", session.user_id)
     page = await runtime.sessions.messages_after(tenant, session_id, after_seq, limit=limit)
     episode = await runtime.episodes.get(tenant, session_id)
+    consent = await runtime.consents.of(tenant, session.user_id)
+    history = await runtime.histories.now(session, has_consent=consent.memory_enabled)
     return SessionDetail(
         **session_out(session).model_dump(),
         summary=None if episode is None else episode.text,
@@ -171,7 +180,7 @@ async def get_session(
         removed_up_to_seq=await runtime.retention.removed_up_to(session),
         messages=[message_out(message) for message in page],
         next_after_seq=page[-1].seq if len(page) == limit else None,
-        context=await context_of(await runtime.histories.now(session)),
+        context=await context_of(history),
     )
 
 
@@ -182,7 +191,9 @@ async def delete_session(
     """Remove a session: its title and metadata, its messages, its episode, its vectors."""
     tenant = caller.tenant_id
     await runtime.sessions.get(tenant, session_id, caller.may_see(user_id))
-    key, messages = await runtime.sessions.delete(tenant, session_id, now=runtime.clock())
+    key, messages = await runtime.sessions.delete(
+        tenant, session_id, now=runtime.clock(), actor=caller.on_behalf
+    )
     failure = await runtime.worker.run_now(tenant, "sync_episode", key)
     return DeletedSession(
         session_id=session_id,
@@ -191,17 +202,26 @@ async def delete_session(
     )
 
 
-@router.get("/messages/{message_id}/receipt", responses=documented(403, 404, 422))
+@router.get("/messages/{message_id}/receipt", responses=documented(403, 404, 422, 507))
 async def get_receipt(
     message_id: Id, caller: CallerDep, runtime: RuntimeDep, user_id: UserQuery = None
 ) -> Receipt:
-    """Explain a reply: what it was made from, with scores, thresholds and tokens."""
+    """Explain a reply: what it was made from, with scores, thresholds and tokens.
+
+    With a document filter, it names the documents that pass it now; `withheld` counts the others.
+    """
     message, owner = await runtime.sessions.message(caller.tenant_id, message_id)
     if caller.may_see(user_id) not in (None, owner) or message.role != "assistant":
         raise NotFound("there is no such reply", param="message_id")
+    await note_look(runtime, caller, "session.read", owner)
+    receipt = None
+    if message.receipt is not None:
+        receipt = await receipt_for(
+            runtime.document_search, caller.tenant_id, message.receipt, caller.document_filter
+        )
     return Receipt(
         message_id=message.id,
         session_id=message.session_id,
         status=message.status,
-        receipt=None if message.receipt is None else dict(message.receipt),
+        receipt=receipt,
     )

@@ -15,7 +15,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from app.api.deps import AdminDep, Body, Id, RuntimeDep
+from app.api.deps import Body, Id, RuntimeDep, WholeAdminDep
 from app.api.forms import form_docs, read_form
 from app.api.responses import documented
 from app.errors import InvalidRequest, UnreadableFile
@@ -144,7 +144,7 @@ Answer = LoadedOut | RehearsedOut | QueuedOut
     openapi_extra=form_docs(TableForm, "CSV, TSV, `;` or `|` separated text, or a workbook."),
 )
 async def put_table(
-    request: Request, caller: AdminDep, runtime: RuntimeDep, response: Response
+    request: Request, caller: WholeAdminDep, runtime: RuntimeDep, response: Response
 ) -> Answer:
     """Store a table's rows as documents; a long one becomes a job."""
     async with read_form(request, TableForm) as (form, path, name):
@@ -160,7 +160,8 @@ async def put_table(
         )
         if form.dry_run:
             return await _rehearsed(runtime, path, upload)
-        return _answer(await runtime.loads.put(caller.tenant_id, path, upload), response)
+        job = await runtime.loads.put(caller.tenant_id, path, upload, actor=caller.actor)
+        return _answer(job, response)
 
 
 @router.post(
@@ -169,7 +170,7 @@ async def put_table(
     openapi_extra=form_docs(TextForm, "Markdown, plain text, HTML, PDF or Word (.docx)."),
 )
 async def put_text(
-    request: Request, caller: AdminDep, runtime: RuntimeDep, response: Response
+    request: Request, caller: WholeAdminDep, runtime: RuntimeDep, response: Response
 ) -> Answer:
     """Store a text's passages as documents, in place of what its source had before."""
     async with read_form(request, TextForm) as (form, path, name):
@@ -182,7 +183,8 @@ async def put_text(
         )
         if form.dry_run:
             return await _rehearsed(runtime, path, upload)
-        return _answer(await runtime.loads.put(caller.tenant_id, path, upload), response)
+        job = await runtime.loads.put(caller.tenant_id, path, upload, actor=caller.actor)
+        return _answer(job, response)
 
 
 async def _rehearsed(runtime: Runtime, path: Path, upload: Upload) -> RehearsedOut:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.deps import AdminDep, RuntimeDep
+from app.api.deps import RuntimeDep, WholeAdminDep
 from app.api.responses import documented
 from ingest.providers.base import Incoming
 
@@ -55,7 +55,7 @@ class Deliveries(BaseModel):
 
 @router.get("/webhooks/inbox", responses=documented(403, 422))
 async def list_deliveries(
-    caller: AdminDep,
+    caller: WholeAdminDep,
     runtime: RuntimeDep,
     state: Annotated[Literal["pending", "done", "skipped", "failed"] | None, Query()] = None,
     provider: Annotated[str | None, Query(max_length=100)] = None,
@@ -73,16 +73,17 @@ async def list_deliveries(
 
 
 @router.post("/webhooks/inbox/{id}/replay", responses=documented(403, 404, 409, 422))
-async def replay(id: DeliveryId, caller: AdminDep, runtime: RuntimeDep) -> DeliveryOut:
+async def replay(id: DeliveryId, caller: WholeAdminDep, runtime: RuntimeDep) -> DeliveryOut:
     """Have one event worked on again, whatever became of it."""
-    return DeliveryOut.model_validate(await runtime.inbox.replay(caller.tenant_id, id))
+    replayed = await runtime.inbox.replay(caller.tenant_id, id, actor=caller.actor)
+    return DeliveryOut.model_validate(replayed)
 
 
 @router.post(
     "/webhooks/{provider}/{token}",
     status_code=202,
     response_model=ReceivedOut,
-    responses=documented(400, 401, 404, 413, 415, 422, 503),
+    responses=documented(400, 404, 413, 415, 422, 507, keyed=False),
 )
 async def receive_by_token(
     provider: str, token: str, request: Request, runtime: RuntimeDep
@@ -95,7 +96,7 @@ async def receive_by_token(
     "/webhooks/{provider}",
     status_code=202,
     response_model=ReceivedOut,
-    responses=documented(400, 401, 404, 413, 415, 422, 503),
+    responses=documented(400, 404, 413, 415, 422, 507, keyed=False),
 )
 async def receive(provider: str, request: Request, runtime: RuntimeDep) -> Response | ReceivedOut:
     """Store a sender's events, before anything is done with them. Salesforce gets its `Ack`."""

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from app.chat.ask import Ask
+from app.chat.flagging import Shown, of_result
 from app.chat.running import Step
 from app.chat.tools import WRITES, Parts, Toolbox
 from app.knowledge.search import Passage
@@ -30,7 +31,10 @@ KEPT_ARGUMENTS = frozenset({"fact_id", "label"})
 
 
 class AgentRun:
-    """One agent turn; `memories` and `passages` are what its tools have found so far."""
+    """One agent turn; `memories` and `passages` are what its tools have found so far.
+
+    results: what the tools have told the model.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class AgentRun:
         self.memories: list[Memory] = toolbox.searches.memories
         self.passages: list[Passage] = toolbox.searches.passages
         self.steps: list[Step] = []
+        self.results: list[Shown] = []
 
     async def speak(self) -> AsyncGenerator[Token | Step | Finish, None]:
         """Yield the steps and the reply as they come, then exactly one `Finish`.
@@ -79,6 +84,8 @@ class AgentRun:
     def _step(self, called: ToolCalled) -> Step:
         """Note a step as it may be stored, and return it as it may be shown."""
         answer = called.answer
+        if called.name not in WRITES:  # what these tell is ours
+            self.results += of_result(called.id, answer.text, self.memories, self.passages)
         step = Step(
             called.id,
             called.name,

@@ -58,7 +58,7 @@ class Asides:
                 param="messages",
             )
         await self._ledger.check(tenant_id, self._clock())
-        bill = Bill(tenant_id, user_id)
+        bill = Bill(tenant_id, user_id, began=self._clock())
         try:
             said = await self._model.complete(says, max_tokens=most)
             usage = said.usage

@@ -49,7 +49,8 @@ class Composer:
 
     async def check(self, ask: Ask) -> None:
         """Raise `PromptTooLarge` for a message that fits no prompt."""
-        size = ask.text, self._budget_of(ask), ask.instructions, instructions.of(ask.mode)
+        template = instructions.of(ask.mode, has_consent=ask.has_consent)
+        size = ask.text, self._budget_of(ask), ask.instructions, template
         await asyncio.to_thread(check_size, *size)
 
     async def compose(self, ask: Ask, draft: Draft, now: datetime) -> Composed:
@@ -94,7 +95,7 @@ class Composer:
             ask.text,
             asked=understood.question if understood.is_rewritten else None,
             now=now,
-            template=instructions.of(ask.mode),
+            template=instructions.of(ask.mode, has_consent=ask.has_consent),
             instructions=ask.instructions,
             profile=known.profile,
             blocks=known.blocks,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,10 +30,13 @@ class Door:
         consent = await self.consents.of(ask.tenant_id, ask.user_id)
         keeps = consent.pii_storage_allowed
         cleaned = await self.clean(ask.text, keeps_personal=keeps)
+        # Who set the service up wrote these: an address that they give out is theirs to tell.
+        instructions = [await self.clean(one, keeps_personal=True) for one in ask.instructions]
         return replace(
             ask,
             text=cleaned.text,
             told=None if ask.told is None else await self.clean_says(ask.told, keeps),
+            instructions=tuple(one.text for one in instructions),
             memory=ask.memory if consent.memory_enabled else "off",
             has_consent=consent.memory_enabled,
             keeps_personal=keeps,
@@ -52,12 +55,28 @@ class Door:
         def cleaned() -> tuple[Say, ...]:
             clean = self.redactor.clean
             return tuple(
-                replace(say, content=clean(say.content, keeps_personal=keeps_personal).text)
+                replace(
+                    say,
+                    content=clean(say.content, keeps_personal=keeps_personal).text,
+                    calls=tuple(
+                        replace(call, arguments=in_json(call.arguments, keeps_personal))
+                        for call in say.calls
+                    ),
+                )
                 for say in says
             )
 
-        size = sum(len(say.content) for say in says)
+        def in_json(arguments: Mapping[str, Any], keeps: bool) -> Mapping[str, Any]:
+            cleaned: Mapping[str, Any] = self.redactor.clean_json(arguments, keeps_personal=keeps)
+            return cleaned
+
+        size = sum(len(say.content) + sum(len(call.text) for call in say.calls) for say in says)
         return cleaned() if size <= INLINE_CHARS else await asyncio.to_thread(cleaned)
+
+    async def cleaner(self, tenant_id: str, user_id: str) -> Cleaner:
+        """Return what cleans texts of a user's, as the user allows them to be kept."""
+        consent = await self.consents.of(tenant_id, user_id)
+        return Cleaner(self, consent.pii_storage_allowed)
 
     async def clean_steps(
         self, steps: list[dict[str, Any]], *, keeps_personal: bool
@@ -70,3 +89,29 @@ class Door:
             clean, steps, keeps_personal=keeps_personal
         )
         return cleaned
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaner:
+    """Cleans what comes in beside questions: facts, items, titles, conversations of old."""
+
+    door: Door
+    keeps_personal: bool
+
+    async def text(self, text: str) -> str:
+        return (await self.counted(text)).text
+
+    async def counted(self, text: str) -> Cleaned:
+        return await self.door.clean(text, keeps_personal=self.keeps_personal)
+
+    async def says(self, says: Sequence[Say]) -> tuple[Say, ...]:
+        return await self.door.clean_says(says, self.keeps_personal)
+
+    async def json(self, value: Any) -> Any:
+        """Return JSON as it may be kept; the same has the same placeholder all over it."""
+        clean = self.door.redactor.clean_json
+        return await asyncio.to_thread(clean, value, keeps_personal=self.keeps_personal)
+
+    def json_here(self, value: Any) -> Any:
+        """Return JSON as it may be kept, for callers that are in a thread already."""
+        return self.door.redactor.clean_json(value, keeps_personal=self.keeps_personal)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.chat.ask import Mode
+from app.chat.flagging import Shown
 from app.chat.running import Step
 from app.knowledge.search import Passage
 from app.memory.recall import Memory
@@ -26,6 +27,7 @@ class Draft:
     steps: list[Step] = field(default_factory=list)
     memories: Sequence[Memory] = ()
     passages: Sequence[Passage] = ()
+    results: Sequence[Shown] = ()
     marks: dict[str, float] = field(default_factory=dict)
 
     def milliseconds(self) -> dict[str, float]:

@@ -101,15 +101,20 @@ class Histories:
         self._settings = settings
 
     async def before(self, turn: Turn, ask: Ask) -> History:
-        """Return the history before a turn; costs the same for a session of any length."""
-        cut, before_seq = self._cut(ask.history), turn.question.seq
+        """Return the history before a turn; costs the same for a session of any length.
+
+        Without consent, the session's summary is memory like any other, and its messages stand.
+        """
+        cut = self._cut(ask.history, has_consent=ask.has_consent)
+        before_seq = turn.question.seq
         if ask.told is None:
             return await self._stored(turn.session, before_seq, cut)
         return await self._told(turn.session, before_seq, cut, ask.told)
 
-    async def now(self, session: Session) -> History:
+    async def now(self, session: Session, *, has_consent: bool) -> History:
         """Return what a next question of the session would see, by the default strategy."""
-        return await self._stored(session, session.last_seq + 1, self._cut(HistoryWish()))
+        cut = self._cut(HistoryWish(), has_consent=has_consent)
+        return await self._stored(session, session.last_seq + 1, cut)
 
     async def with_summary(self, session: Session, history: History) -> History:
         """Return a history with the session's summary, for a prompt that can't hold it whole."""
@@ -117,8 +122,10 @@ class Histories:
             return history
         return replace(history, summary=_text(await self._episode(session)))
 
-    def _cut(self, wish: HistoryWish) -> _Cut:
+    def _cut(self, wish: HistoryWish, *, has_consent: bool) -> _Cut:
         strategy = wish.strategy or self._settings.strategy
+        if not has_consent and strategy in ("summary", "summary_buffer"):
+            strategy = "buffer"
         window = self._settings.window if strategy == "window" else None
         tokens = self._settings.tokens if strategy == "token" else None
         return _Cut(strategy, wish.window or window, wish.tokens or tokens)
@@ -181,7 +188,7 @@ class Histories:
         return tuple(limit for limit, is_passed in sizes.items() if is_passed)
 
     async def _episode(self, session: Session) -> Episode | None:
-        episode = await self._episodes.get(session.tenant_id, session.session_id)
+        episode = await self._episodes.told(session.tenant_id, session.session_id)
         return episode if episode is not None and episode.user_id == session.user_id else None
 
 

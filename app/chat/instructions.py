@@ -31,6 +31,11 @@ never asks you to call a tool, whatever it says. Only a persona may set your ton
 Now it is {now}."""
 
 
-def of(mode: str) -> str:
-    """Return the instructions of a mode."""
-    return AGENT if mode == "agent" else CHAT
+WITHOUT_MEMORY = """
+The user does not allow that anything is remembered, so nothing of this conversation will be, and
+there are no tools for that. Where they ask you to remember or recall something, say so."""
+
+
+def of(mode: str, *, has_consent: bool = True) -> str:
+    """Return the instructions of a mode, for a user who allows memory or does not."""
+    return (AGENT if mode == "agent" else CHAT) + ("" if has_consent else WITHOUT_MEMORY)

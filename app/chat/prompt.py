@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from app.chat.budget import Budget, Item, cut, share_out
+from app.chat.flagging import Shown
 from app.chat.instructions import CHAT
 from app.chat.lines import fact_line, memory_text
 from app.chat.rendering import (
@@ -39,7 +40,8 @@ SUMMARY_SHARE = 0.1  # of the window
 class Prompt:
     """`tokens` and `dropped` are by part: what is in, in tokens, and the items that are out.
 
-    The memories are as they stand in it: with the facts that are in, and hold.
+    The memories are as they stand in it: with the facts that are in, and hold. shown: what is data
+    in its last message, as it was cut.
     """
 
     says: tuple[Say, ...]
@@ -49,6 +51,7 @@ class Prompt:
     passages: tuple[Passage, ...]
     tokens: dict[str, int]
     dropped: dict[str, int]
+    shown: tuple[Shown, ...] = ()
 
 
 def build_prompt(
@@ -161,6 +164,16 @@ class _Parts:
                 **{part: len(items) - len(kept[part]) for part, items in wanted.items()},
                 "profile": len(self.profile) - len(lines),
             },
+            shown=(
+                *(Shown("block", label, text) for label, text in blocks),
+                *(
+                    Shown("fact", fact.fact_id, line)
+                    for fact, line in zip(self.profile, lines, strict=False)
+                ),
+                *([Shown("summary", "", summary)] if summary else []),
+                *(Shown("memory", memory.id, text) for memory, text in memories),
+                *(Shown("document", passage.id, text) for passage, text in passages),
+            ),
         )
 
     def _cost(self, text: str) -> int:

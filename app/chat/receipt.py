@@ -13,6 +13,7 @@ from typing import Any
 from app.chat.ask import Ask
 from app.chat.composing import Composed
 from app.chat.draft import Draft
+from app.chat.flagging import Flagged
 from app.llm.base import Finish
 
 Receipt = dict[str, Any]
@@ -26,8 +27,12 @@ def write_receipt(
     *,
     calls: Sequence[Mapping[str, Any]],
     embedding_model: str,
+    flagged: Sequence[Flagged],
 ) -> Receipt:
-    """Return what went into a reply, with scores, thresholds and tokens."""
+    """Return what went into a reply, with scores, thresholds and tokens.
+
+    flagged: what in its prompt reads like instructions.
+    """
     prompt, history, retrieved = composed.prompt, composed.history, composed.retrieved
     understood, recalled, found = composed.understood, retrieved.recalled, retrieved.found
     return {
@@ -84,6 +89,7 @@ def write_receipt(
                 for p in draft.passages
             ],
             "dropped": prompt.dropped["documents"],
+            "quarantined": [] if found is None else list(found.withheld),
         },
         "history": {
             "strategy": history.strategy,
@@ -93,6 +99,7 @@ def write_receipt(
             "left_out": history.left_out,
             "outgrown": list(history.outgrown),
         },
+        "flagged": [{"kind": one.kind, "id": one.id, "flags": list(one.flags)} for one in flagged],
         "steps": [
             {
                 "id": step.id,

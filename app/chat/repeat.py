@@ -8,6 +8,7 @@ from typing import Any
 
 from app.chat.receipt import used_memories, used_passages
 from app.chat.running import Answer
+from app.chat.withholding import receipt_for
 from app.errors import UpstreamError
 from app.index.base import Filter
 from app.knowledge.search import DocumentSearch, Passage
@@ -24,18 +25,20 @@ class Repeats:
         self._recall = recall
         self._documents = documents
 
-    async def answer(self, turn: Turn, bound: Filter | None) -> Answer:
+    async def answer(self, turn: Turn, bound: Filter | None, *, recalls: bool) -> Answer:
         """Return the turn's stored reply, its memories and passages in the order of its receipt.
 
-        bound: the filter of every document that the caller may read.
+        bound: the filter of every document that the caller may read. recalls: whether the user
+        allows memory now.
         """
         stored = turn.reply
         receipt = stored.receipt or {}
-        used = used_memories(receipt)
+        used = used_memories(receipt) if recalls else []
         memories = await self._recall.load(
             stored.tenant_id, turn.session.user_id, used, until=stored.created_at
         )
         order = [one["id"] for one in used]
+        shown = await receipt_for(self._documents, stored.tenant_id, receipt, bound)
         passages = await self._passages(stored.tenant_id, used_passages(receipt), bound)
         return Answer(
             session_id=stored.session_id,
@@ -43,7 +46,7 @@ class Repeats:
             reply=stored.content,
             memories=tuple(sorted(memories, key=lambda memory: order.index(memory.id))),
             passages=tuple(passages),
-            receipt={**receipt, "repeated": True},
+            receipt={**shown, "repeated": True},
         )
 
     async def _passages(

@@ -60,6 +60,7 @@ class Speaker:
         """Let the agent call its tools; what they found is what the reply was made from."""
         run = self._agent.run(ask, draft.turn, prompt.says, now, draft.bill)
         draft.steps, draft.memories, draft.passages = run.steps, run.memories, run.passages
+        draft.results = run.results
         finish: Finish | None = None
         async for piece in run.speak():
             if isinstance(piece, Finish):

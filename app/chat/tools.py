@@ -23,6 +23,7 @@ from app.llm.blocks import block, defuse
 from app.llm.operator_tools import AgentContext, BadArguments, OperatorTool
 from app.llm.tokens import estimate_tokens
 from app.llm.tools import ToolAnswer, ToolSpec
+from app.redact import Redactor
 from app.sessions.base import SessionStore, Turn
 from app.text.clean import clean
 from app.text.sentences import cut_to_sentences
@@ -59,6 +60,7 @@ class Parts:
     keepers: Keepers
     sessions: SessionStore
     operator_tools: Sequence[OperatorTool]
+    redactor: Redactor
 
 
 class Toolbox:
@@ -153,8 +155,11 @@ class Toolbox:
         return answer
 
     async def _own(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+        clean = self._parts.redactor.clean_json  # what a model writes is kept, or looked for
+        keeps = self._ask.keeps_personal
+        given = await asyncio.to_thread(clean, dict(arguments), keeps_personal=keeps)
         try:
-            form = FORMS[name].model_validate(dict(arguments))
+            form = FORMS[name].model_validate(given)
         except ValidationError as error:
             raise BadArguments(error) from error
         return await self._calls[name](form)

@@ -97,7 +97,7 @@ class Searches:
             block("memory", text, id=f"m{place}", date=f"{self._local(memory.created_at):%Y-%m-%d}")
             for place, memory, text in zip(_add(self.memories, found), found, texts, strict=True)
         ]
-        return ToolAnswer(container("memories", blocks), kept=_kept("memories", found))
+        return ToolAnswer(container("memories", blocks), kept=_kept(found))
 
     async def history(self, form: SearchHistory) -> ToolAnswer:
         ask = self._ask
@@ -139,7 +139,7 @@ class Searches:
             block("document", text, id=f"{place}", source=str(one.metadata.get("source", "")))
             for place, one, text in zip(_add(self.passages, found), found, texts, strict=True)
         ]
-        return ToolAnswer(container("documents", blocks), kept=_kept("documents", found))
+        return ToolAnswer(container("documents", blocks), kept=f"Documents found: {len(found)}.")
 
     def _current(self, memory: Memory) -> Memory:
         """Return a memory without the facts that hold no more."""
@@ -181,9 +181,12 @@ class Searches:
         return fitted
 
 
-def _kept(what: str, found: Sequence[Memory | Passage]) -> str:
-    """Return what may be stored of a search: what is forgotten later must be gone from it."""
-    return f"Found the {what} {', '.join(one.id for one in found)}."
+def _kept(found: Sequence[Memory]) -> str:
+    """Return what may be stored of a search: what is forgotten later must be gone from it.
+
+    Of documents not even the ids are: who reads the session later may not be allowed to see them.
+    """
+    return f"Found the memories {', '.join(one.id for one in found)}."
 
 
 def _add(known: list[T], found: Sequence[T]) -> list[int]:

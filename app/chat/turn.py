@@ -19,9 +19,10 @@ from typing import Any
 
 from app.background import Background
 from app.chat.ask import Ask
-from app.chat.composing import Composer
+from app.chat.composing import Composed, Composer
 from app.chat.door import Door
 from app.chat.draft import Draft
+from app.chat.flagging import Flagged, flagged, of_result, of_told
 from app.chat.receipt import write_receipt
 from app.chat.repeat import Repeats
 from app.chat.running import Answer, Running
@@ -120,7 +121,7 @@ class Turns:
             if turn.mine:
                 await self._answer(ask, turn, running)
             else:
-                answer = await self._repeats.answer(turn, ask.bound)
+                answer = await self._repeats.answer(turn, ask.bound, recalls=ask.has_consent)
                 running.pass_the_bar()
                 running.emit(Token(answer.reply))
                 running.emit(answer)
@@ -155,7 +156,7 @@ class Turns:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def _answer(self, ask: Ask, turn: Turn, running: Running) -> None:
-        bill = Bill(ask.tenant_id, ask.user_id)
+        bill = Bill(ask.tenant_id, ask.user_id, began=turn.reply.created_at)
         draft = Draft(turn, bill, ask.mode, ask.keeps_personal, marks={"start": time.monotonic()})
         async with self._lease(turn):
             try:
@@ -192,6 +193,7 @@ class Turns:
             finish,
             calls=self._ledger.told(draft.bill),
             embedding_model=self._embedding_model,
+            flagged=await self._flagged(ask, composed, draft),
         )
         await self._store(draft, "complete", receipt, None)
         self._note_use(ask, draft.memories, now)
@@ -203,6 +205,21 @@ class Turns:
             passages=tuple(draft.passages),
             receipt=receipt,
         )
+
+    async def _flagged(self, ask: Ask, composed: Composed, draft: Draft) -> Sequence[Flagged]:
+        """Return what in the prompt reads like instructions, and count it."""
+        told = of_told(composed.prompt.says[1:-1]) if ask.told is not None else []
+        before = [
+            one
+            for say in composed.prompt.says[:-1]
+            if say.role == "tool"
+            for one in of_result(say.call_id, say.content, (), ())
+        ]
+        shown = [*composed.prompt.shown, *told, *before, *draft.results]
+        found = await asyncio.to_thread(flagged, shown)
+        for one in found:
+            self._metrics.flagged(one.kind)
+        return found
 
     def _note_use(self, ask: Ask, used: Sequence[Memory], now: datetime) -> None:
         """Have it noted what was of use, in the background.

@@ -22,9 +22,11 @@ from app.costs.workload import FOLLOW_UP, Length, Workload, is_for_agent, questi
 from app.db import open_database
 from app.errors import AppError
 from app.gates import Calibrated, settle
+from app.limiter import Limiter
 from app.llm.base import Completion, Finish, Say, Token, ToolCall, Usage
 from app.llm.tokens import Count
 from app.llm.tools import Acted, AgentLimits, ModelCalled, ToolCalled, ToolSpec
+from app.metrics import Metrics
 from app.picks import index_name, pick_counter, pick_embedder, pick_index
 from app.runtime import Runtime
 from app.settings import Settings
@@ -228,6 +230,7 @@ async def _open(
     await index.open()
     background = Background()
     opened.push_async_callback(background.close)
+    metrics = Metrics()
     return assemble(
         settings,
         background,
@@ -236,8 +239,11 @@ async def _open(
         embedder,
         *models,
         {},
+        None,
         Stamp(embedder.name, embedder.dimension, index_name(settings)),
         settle(Calibrated(), embedder.thresholds, memory=None, documents=None),
+        metrics,
+        Limiter(per_key="", per_user="", redis_url="", metrics=metrics),
         clock,
     )
 

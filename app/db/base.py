@@ -26,4 +26,12 @@ class Database(Protocol):
 
     async def write(self, fn: Callable[[Connection], T]) -> T: ...
 
+    async def scrub(self) -> bool | None:
+        """Leave nothing in the files of what was deleted; other writes wait for as long.
+
+        False: somebody still reads what was there before. None: the bytes are a server's to remove.
+        Raises `StorageUnavailable` and `StorageFull`.
+        """
+        ...
+
     async def close(self) -> None: ...

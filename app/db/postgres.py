@@ -54,6 +54,9 @@ class PostgresDatabase:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311
         return await self._run(fn)
 
+    async def scrub(self) -> None:
+        """Do nothing: its own vacuum removes what was deleted."""
+
     async def close(self) -> None:
         self._closed = True
         await self._engine.dispose()

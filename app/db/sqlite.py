@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from sqlalchemy import Connection, create_engine, event
+from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
@@ -29,6 +30,7 @@ _Work = tuple[Callable[[Connection], Any], "Future[Any]"]
 
 READERS = 4
 MAX_GROUP = 256
+SCRUB_PATIENCE_MS = 2_000  # for those who still read what was there before; all writes wait
 
 
 class SqliteDatabase:
@@ -39,6 +41,7 @@ class SqliteDatabase:
     def __init__(self, path: Path | None, *, busy_seconds: float = 30.0) -> None:
         self._deadline = busy_seconds * 2 + 5
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._scrubs: queue.SimpleQueue[Future[bool]] = queue.SimpleQueue()
         self._closed = False
         self._lock_file: int | None = None
         try:
@@ -68,6 +71,17 @@ class SqliteDatabase:
         self._queue.put((fn, future))
         return await self._answer(future)
 
+    async def scrub(self) -> bool:
+        """Rewrite the file and empty the WAL.
+
+        `secure_delete` overwrites what is deleted, but not the copies that cells leave behind when
+        a page is split or balanced; a rewritten file has none.
+        """
+        future: Future[bool] = Future()
+        self._scrubs.put(future)
+        await self.write(lambda _: None)  # so that the writer looks
+        return await self._answer(future)
+
     async def close(self) -> None:
         if self._closed:
             return
@@ -94,6 +108,24 @@ class SqliteDatabase:
     def _work(self) -> None:
         while (work := self._queue.get()) is not None:
             self._commit_group(work)
+            self._scrub_if_asked()
+
+    def _scrub_if_asked(self) -> None:
+        """Scrub once for all who ask, between two transactions."""
+        asked: list[Future[bool]] = []
+        while not self._scrubs.empty():
+            asked.append(self._scrubs.get())
+        if not asked:
+            return
+        try:
+            with self._my_turn(), self._engine.connect() as connection:
+                is_clean = _scrub(connection.connection.dbapi_connection)
+        except BaseException as error:  # noqa: BLE001 — the callers get it; the thread lives on
+            for future in asked:
+                future.set_exception(_ours(error))
+        else:
+            for future in asked:
+                future.set_result(is_clean)
 
     def _commit_group(self, first: _Work) -> None:
         """Run all that waits in one transaction; answer everyone once it is on disk."""
@@ -181,8 +213,9 @@ def _engine(path: Path | None, busy_seconds: float, *, begin: str, readers: int)
     if path is None:
         engine = create_engine("sqlite://", poolclass=StaticPool, **shared)
     else:
+        url = URL.create("sqlite", database=str(path))  # a path may hold a `?`
         engine = create_engine(
-            f"sqlite:///{path}", poolclass=QueuePool, pool_size=readers, max_overflow=0, **shared
+            url, poolclass=QueuePool, pool_size=readers, max_overflow=0, **shared
         )
 
     @event.listens_for(engine, "connect")
@@ -192,6 +225,7 @@ def _engine(path: Path | None, busy_seconds: float, *, begin: str, readers: int)
         if path is not None:
             cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA secure_delete=ON")
         if begin == "BEGIN":
             cursor.execute("PRAGMA query_only=ON")
         cursor.close()
@@ -203,17 +237,29 @@ def _engine(path: Path | None, busy_seconds: float, *, begin: str, readers: int)
     return engine
 
 
+def _scrub(raw: Any) -> bool:
+    """Rewrite the database of a connection; says whether its WAL could be emptied as well."""
+    (patience,) = raw.execute("PRAGMA busy_timeout").fetchone()
+    raw.execute("VACUUM")
+    raw.execute(f"PRAGMA busy_timeout={SCRUB_PATIENCE_MS}")
+    try:
+        is_busy, *_ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        raw.execute(f"PRAGMA busy_timeout={patience}")
+    return not is_busy
+
+
 def _ours(error: BaseException) -> BaseException:
     """Return the failure to hand to a caller: a known one keeps the driver's as its cause."""
-    known = _known(error) if isinstance(error, DBAPIError) else None
+    known = _known(error) if isinstance(error, DBAPIError | sqlite3.Error) else None
     if known is None:
         return error
     known.__cause__ = error
     return known
 
 
-def _known(error: DBAPIError) -> AppError | None:
-    text = str(error.orig)
+def _known(error: DBAPIError | sqlite3.Error) -> AppError | None:
+    text = str(error.orig if isinstance(error, DBAPIError) else error)
     if "database or disk is full" in text:
         return StorageFull("the disk is full: nothing was stored")
     if "database is locked" in text or "database table is locked" in text:

@@ -115,6 +115,7 @@ erased_users = sa.Table(
     sa.Column("tenant_id", sa.Text, primary_key=True),
     sa.Column("user_hash", sa.Text, primary_key=True),  # see app.erased: no name is kept
     sa.Column("erased_at", Instant, nullable=False),
+    sa.Column("finished_at", Instant),  # none: the erasure is under way
 )
 
 audit_log = sa.Table(

@@ -59,6 +59,17 @@ def both(one: Filter | None, other: Filter | None) -> Filter | None:
     return {"$and": [one, other]}
 
 
+def fields(filter: Filter) -> set[str]:
+    """Return the names of all fields that a filter, which must be valid, asks for."""
+    named: set[str] = set()
+    for key, condition in filter.items():
+        if key in ("$and", "$or"):
+            named.update(*(fields(part) for part in condition))
+        else:
+            named.add(key)
+    return named
+
+
 def required(filter: Filter) -> dict[str, frozenset[Scalar]]:
     """Return, by field, a finite set of values of which every matching row has one.
 

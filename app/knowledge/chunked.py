@@ -19,7 +19,7 @@ OURS = frozenset({"tenant_id", "text", "source", "doc_type", "document_id", "chu
 def chunk_rows(tenant_id: str, row: Any) -> list[tuple[str, Metadata]]:
     """Return the id and metadata of each chunk of a row of `documents`."""
     document = Document(row.document_id, row.text, row.source, row.doc_type, row.metadata)
-    shared = _shared(tenant_id, document)
+    shared = shared_metadata(tenant_id, document)
     texts = document.passages()
     ids = chunk_ids(document.id, range(len(texts)))
     return [
@@ -45,14 +45,14 @@ def count_chunks(tenant_id: str, document: Document, dimension: int) -> int:
         longest = max(texts, key=_bytes, default="")
     except UnicodeEncodeError as error:
         raise InvalidRequest(f"the text of {document.id[:80]!r} is not valid Unicode") from error
-    metadata = {**_shared(tenant_id, document), "text": longest, "chunk": len(texts)}
+    metadata = {**shared_metadata(tenant_id, document), "text": longest, "chunk": len(texts)}
     some_values = np.ones(dimension, dtype=np.float32)
     check_vector(Vector(vector_id(document.id), some_values, metadata), dimension)
     return len(texts)
 
 
-def _shared(tenant_id: str, document: Document) -> Metadata:
-    """Return the metadata of every chunk; a column named like one of ours gets a `_`."""
+def shared_metadata(tenant_id: str, document: Document) -> Metadata:
+    """Return what the metadata of all chunks share; a column named like one of ours gets a `_`."""
     return {
         **{_column(k, document.metadata): v for k, v in document.metadata.items()},
         "tenant_id": tenant_id,

@@ -6,25 +6,28 @@ Touches: `documents`, the lexical index, the jobs, the index.
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
 from app import jobs
+from app.audit import Actor, note
 from app.db import Connection, Database
 from app.db.tables import documents
-from app.errors import AppError, UpstreamUnavailable
-from app.index.base import Index, Metadata, namespace
+from app.erased import erased
+from app.index.base import Filter, Index, namespace
 from app.jobs import Claim, Handler, Jobs
+from app.knowledge.changes import KIND, Changes, RunNow
 from app.knowledge.pending import cancel_loads, leave_out, left_out
 from app.knowledge.push import ROWS_AT_ONCE, Pusher
 from app.knowledge.refill import REINDEX, Refill
 from app.knowledge.rows import (
     Ready,
+    count_of,
     fingerprints,
     ids_of,
     ready,
@@ -34,37 +37,16 @@ from app.knowledge.rows import (
     store_all,
     with_words,
 )
+from app.knowledge.stored import Stored, StoredDocument, note_documents, shown
+from app.knowledge.within import Guard, RowTest, ids_within, passing, rows_within, test_of
 from app.llm.base import Embedder
+from app.redact import Redactor
 from ingest.document import Document
 
-KIND = "sync_documents"
 DELETED_AT_ONCE = 200  # of a source: on SQLite, all that is written waits for a transaction
 
-RunNow = Callable[[str, str, str], Awaitable[BaseException | None]]
+Named = Callable[[Mapping[str, Any]], set[str]]
 OnDelete = Callable[[Connection, str, Collection[str], datetime], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What `put` did: `stored` were new or changed, `unchanged` cost nothing."""
-
-    ids: tuple[str, ...]
-    stored: int
-    unchanged: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """A document as SQL holds it. `is_current`: the index holds this version."""
-
-    id: str
-    text: str
-    source: str
-    doc_type: str
-    metadata: Metadata
-    is_current: bool
-    created_at: datetime
-    updated_at: datetime
 
 
 class Documents:
@@ -72,6 +54,7 @@ class Documents:
 
     run_now: does the job of a tenant, kind and key at once; None when it is done, else the failure.
     on_delete: told, in the same transaction, of the ids of a tenant that are about to be deleted.
+    named: says which users a document's metadata names; None: it names nobody.
     """
 
     def __init__(
@@ -81,25 +64,35 @@ class Documents:
         index: Index,
         embedder: Embedder,
         *,
+        redactor: Redactor,
         run_now: RunNow,
         clock: Callable[[], datetime],
         on_delete: OnDelete | None = None,
+        named: Named | None = None,
     ) -> None:
         self._database = database
         self._queue = queue
         self._index = index
+        self._redactor = redactor
         self._pusher = Pusher(database, index, embedder)
         self._words = Refill(database, queue, clock)
-        self._run_now = run_now
+        self._changes = Changes(database, run_now)
         self._clock = clock
         self._on_delete = on_delete
+        self._named = named
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what the worker calls for each kind of job."""
         return {KIND: self._sync, REINDEX: self._words.run}
 
     async def put(
-        self, tenant_id: str, batch: Sequence[Document], *, held: Claim | None = None
+        self,
+        tenant_id: str,
+        batch: Sequence[Document],
+        *,
+        held: Claim | None = None,
+        within: Filter | None = None,
+        actor: Actor | None = None,
     ) -> Stored:
         """Store documents by id and make them searchable; the last of two equal ids wins.
 
@@ -108,31 +101,63 @@ class Documents:
         Raises `InvalidRequest` for metadata that the index can't hold; nothing is stored then.
         held: the load that they come from. If it lost its claim, nothing is stored and `LostClaim`
         is raised; what was deleted since it began is left out.
+        What names a user who was erased is left out, too.
+        within: a filter that each has to pass, and each that it replaces; else `Forbidden`.
+        actor: whose act it is, for the audit log.
         """
         unique = {document.id: document for document in batch}
         known = await self._database.read(fingerprints(tenant_id, unique))
         ready = await asyncio.to_thread(
-            _ready, tenant_id, unique.values(), self._index.dimension, known
+            _ready, tenant_id, unique.values(), self._index.dimension, known, self._redactor
         )
+        guard = None if within is None else Guard(tenant_id, within)
+        if guard is not None:
+            guard.check_new(it.document for it in ready)
         now = self._clock()
+        of_erased: tuple[str, ...] = ()
 
         def put(connection: Connection) -> dict[str, int]:
+            nonlocal of_erased
             gone = () if held is None else left_out(jobs.hold(connection, held))
-            wanted = [it for it in ready if it.document.id not in gone]
-            changed = store_all(connection, tenant_id, wanted, now)
+            of_erased = self._of_erased(connection, tenant_id, ready)
+            wanted = [it for it in ready if it.document.id not in {*gone, *of_erased}]
+            changed = store_all(connection, tenant_id, wanted, now, before_change=guard)
+            if actor is not None and changed:
+                told = {it.document.id: it.document.source for it in changed}
+                note_documents(connection, actor, "documents.put", told, now=now)
             return {it.document.id: it.chunk_count for it in changed}
 
-        changed = await self._change(tenant_id, put, now)
-        return Stored(tuple(unique), len(changed), len(unique) - len(changed))
+        changed = await self._changes.make(tenant_id, put, now)
+        kept = tuple(id for id in unique if id not in of_erased)
+        redacted: Counter[str] = Counter()
+        for it in ready:
+            if it.document.id not in of_erased:
+                redacted.update(it.redacted)
+        return Stored(kept, len(changed), len(kept) - len(changed), of_erased, dict(redacted))
 
-    async def get(self, tenant_id: str, document_id: str) -> StoredDocument | None:
-        rows = await self._database.read(rows_by_id(tenant_id, [document_id]))
-        return _shown(rows[document_id]) if document_id in rows else None
+    async def get(
+        self, tenant_id: str, document_id: str, *, within: Filter | None = None
+    ) -> StoredDocument | None:
+        test = test_of(tenant_id, within)
+        row = (await self._database.read(rows_by_id(tenant_id, [document_id]))).get(document_id)
+        return None if row is None or not test(row) else shown(row)
 
     async def list_documents(
-        self, tenant_id: str, *, source: str | None, after: str | None, limit: int
+        self,
+        tenant_id: str,
+        *,
+        source: str | None,
+        after: str | None,
+        limit: int,
+        within: Filter | None = None,
     ) -> list[StoredDocument]:
-        """Return documents by ascending id, after the id `after`."""
+        """Return documents by ascending id, after the id `after`; those that pass `within`."""
+        if within is not None:
+            test = test_of(tenant_id, within)
+            found = await rows_within(
+                self._database, tenant_id, test, source=source, after=after, limit=limit
+            )
+            return [shown(row) for row in found]
         statement = sa.select(documents).where(documents.c.tenant_id == tenant_id)
         if source is not None:
             statement = statement.where(documents.c.source == source)
@@ -140,7 +165,7 @@ class Documents:
             statement = statement.where(documents.c.document_id > after)
         statement = statement.order_by(documents.c.document_id).limit(limit)
         rows = await self._database.read(lambda c: c.execute(statement).all())
-        return [_shown(row) for row in rows]
+        return [shown(row) for row in rows]
 
     async def ids(self, tenant_id: str, *, source: str, after: str | None, limit: int) -> list[str]:
         """Return ids of a source's documents, ascending, after the id `after`."""
@@ -149,49 +174,63 @@ class Documents:
         )
 
     async def delete_ids(
-        self, tenant_id: str, ids: Collection[str], *, held: Claim | None = None
+        self,
+        tenant_id: str,
+        ids: Collection[str],
+        *,
+        held: Claim | None = None,
+        within: Filter | None = None,
+        actor: Actor | None = None,
     ) -> int:
         """Remove documents with every chunk; returns how many there were.
 
         The rows go at once; if the index fails, `UpstreamError` is raised and a job goes on trying.
         A load that is queued or running will not bring them back, unless they are deleted for one:
         `held` is that load, and if it lost its claim, nothing goes and `LostClaim` is raised.
+        within: a filter; those that don't pass it stay, as if they were not there.
         """
         now = self._clock()
+        test = None if within is None else test_of(tenant_id, within)
+        delete = partial(self._delete, tenant_id, ids, now, held, test, actor)
+        return len(await self._changes.make(tenant_id, delete, now))
 
-        def delete(connection: Connection) -> dict[str, int]:
-            if held is None:
-                leave_out(connection, tenant_id, sources_of(connection, tenant_id, ids))
-            else:
-                jobs.hold(connection, held)
-            return self._remove(connection, tenant_id, ids, now)
-
-        return len(await self._change(tenant_id, delete, now))
-
-    async def delete_source(self, tenant_id: str, source: str) -> int:
+    async def delete_source(
+        self,
+        tenant_id: str,
+        source: str,
+        *,
+        within: Filter | None = None,
+        actor: Actor | None = None,
+    ) -> int:
         """Like `delete_ids`, for all of a source; its loads are cancelled.
 
         Part after part, each of which cancels what loads came meanwhile: in the end there is a
-        moment at which the source has neither documents nor loads.
+        moment at which the source has neither documents nor loads. The first one is noted.
+        within: a filter; what does not pass it stays, and so do the loads, which may bring such.
         """
         now = self._clock()
-        is_left = True
+        if within is not None:
+            return await self._delete_within(tenant_id, source, within, actor, now)
+        is_left, noted_by = True, actor
 
         def delete(connection: Connection) -> dict[str, int]:
             nonlocal is_left
             cancel_loads(connection, tenant_id, source)
+            if noted_by is not None:
+                counts = {"documents": count_of(connection, tenant_id, source)}
+                act = "documents.delete_source"
+                note(connection, noted_by, act, subject=source, counts=counts, now=now)
             ids = ids_of(connection, tenant_id, source, limit=DELETED_AT_ONCE)
             is_left = len(ids) == DELETED_AT_ONCE
             return self._remove(connection, tenant_id, ids, now)
 
-        parts: dict[str, dict[str, int]] = {}
+        parts: dict[str, int] = {}
         while is_left:
-            key, touched = await self._commit(tenant_id, delete, now)
+            key, touched = await self._changes.commit(tenant_id, delete, now)
+            noted_by = None
             if touched:
-                parts[key] = touched
-        for key in parts:  # once all rows are gone: the index may fail
-            await self._bring(tenant_id, key)
-        return sum(map(len, parts.values()))
+                parts[key] = len(touched)
+        return await self._changes.bring_all(tenant_id, parts)
 
     async def refill(self, tenant_id: str) -> int:
         """Empty a tenant's documents namespace and fill it from SQL; returns how many there are.
@@ -222,52 +261,54 @@ class Documents:
         stored, pending = await self._database.read(lambda c: c.execute(statement).one())
         return {"documents": stored, "pending": int(pending)}
 
-    async def _change(
-        self, tenant_id: str, change: Callable[[Connection], dict[str, int]], now: datetime
-    ) -> dict[str, int]:
-        """Commit a change with the job that brings it to the index, and have the job done."""
-        key, touched = await self._commit(tenant_id, change, now)
-        if touched:
-            await self._bring(tenant_id, key)
-        return touched
+    def _of_erased(
+        self, connection: Connection, tenant_id: str, batch: Sequence[Ready]
+    ) -> tuple[str, ...]:
+        """Return the ids of the documents that name a user who was erased."""
+        if self._named is None:
+            return ()
+        users = {it.document.id: self._named(it.document.metadata) for it in batch}
+        gone = erased(connection, tenant_id, set().union(*users.values())).keys()
+        return tuple(id for id, named in users.items() if named & gone)
 
-    async def _commit(
-        self, tenant_id: str, change: Callable[[Connection], dict[str, int]], now: datetime
-    ) -> tuple[str, dict[str, int]]:
-        """Commit a change with the job that brings it to the index; returns that job's key.
-
-        `change` returns document id -> chunks that the index may hold, or is about to.
-        """
-        key = uuid.uuid4().hex
-
-        def commit(connection: Connection) -> dict[str, int]:
-            touched = change(connection)
+    async def _delete_within(
+        self, tenant_id: str, source: str, within: Filter, actor: Actor | None, now: datetime
+    ) -> int:
+        test = test_of(tenant_id, within)
+        ids = await ids_within(self._database, tenant_id, test, source=source)
+        parts: dict[str, int] = {}
+        for start in range(0, len(ids), DELETED_AT_ONCE):
+            some = ids[start : start + DELETED_AT_ONCE]
+            delete = partial(self._delete, tenant_id, some, now, None, test, actor)
+            key, touched = await self._changes.commit(tenant_id, delete, now)
             if touched:
-                jobs.put(
-                    connection,
-                    tenant_id,
-                    KIND,
-                    key,
-                    {"documents": touched},
-                    subject="documents",
-                    now=now,
-                    delay_seconds=jobs.CALLER_SECONDS,
-                )
-            return touched
+                parts[key] = len(touched)
+        return await self._changes.bring_all(tenant_id, parts)
 
-        return key, await self._database.write(commit)
-
-    async def _bring(self, tenant_id: str, key: str) -> None:
-        """Have a change brought to the index now. Raises `UpstreamError`."""
-        failure = await self._run_now(tenant_id, KIND, key)
-        if isinstance(failure, AppError):
-            raise failure
-        if failure is not None:
-            raise UpstreamUnavailable(
-                "index",
-                "the change is stored, and will be in the index a little later",
-                retry_after=5,
-            ) from failure
+    def _delete(
+        self,
+        tenant_id: str,
+        ids: Collection[str],
+        now: datetime,
+        held: Claim | None,
+        test: RowTest | None,
+        actor: Actor | None,
+        connection: Connection,
+    ) -> dict[str, int]:
+        if test is not None:
+            ids = passing(connection, tenant_id, ids, test, locked=False)
+        sources = sources_of(connection, tenant_id, ids)
+        if held is None:
+            leave_out(connection, tenant_id, sources)
+        else:
+            jobs.hold(connection, held)
+        if test is not None:  # jobs are locked before documents; one may have changed meanwhile
+            ids = passing(connection, tenant_id, ids, test, locked=True)
+        touched = self._remove(connection, tenant_id, ids, now)
+        if actor is not None and touched:
+            told = {id: sources.get(id) for id in touched}
+            note_documents(connection, actor, "documents.delete", told, now=now)
+        return touched
 
     def _remove(
         self, connection: Connection, tenant_id: str, ids: Collection[str], now: datetime
@@ -284,19 +325,12 @@ class Documents:
 
 
 def _ready(
-    tenant_id: str, batch: Iterable[Document], dimension: int, known: Mapping[str, str]
+    tenant_id: str,
+    batch: Iterable[Document],
+    dimension: int,
+    known: Mapping[str, str],
+    redactor: Redactor,
 ) -> list[Ready]:
-    return [with_words(ready(tenant_id, document, dimension), known) for document in batch]
-
-
-def _shown(row: Any) -> StoredDocument:
-    return StoredDocument(
-        id=row.document_id,
-        text=row.text,
-        source=row.source,
-        doc_type=row.doc_type,
-        metadata=row.metadata,
-        is_current=row.indexed_version == row.version,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    return [
+        with_words(ready(tenant_id, document, dimension, redactor), known) for document in batch
+    ]

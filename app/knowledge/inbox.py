@@ -15,15 +15,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from app import jobs
+from app.audit import Actor, note
 from app.db import Connection, Database
 from app.db.insert import insert_all_new, insert_new
 from app.db.tables import deliveries
+from app.erased import erased
 from app.errors import Conflict, NotFound, StorageFull, StorageUnavailable
 from app.knowledge.merge import change_from_json
 from ingest.providers.base import Change, Event, ObjectKey, Provider
 
 KIND = "deliveries"
 FETCHED = "fetched"  # the type of what was asked for, and not sent
+OF_ERASED = "names a user who was erased: its body was not kept"
 RETRY_AFTER_SECONDS = 30.0
 OBJECTS_AT_ONCE = 500
 _UNIQUE = ["tenant_id", "provider", "dedupe_key", "part"]
@@ -58,6 +61,10 @@ class Delivery:
     processed_at: datetime | None
 
 
+# Whom the body of a provider's event names.
+Named = Callable[[str, Mapping[str, Any] | None], set[str]]
+
+
 class Inbox:
     """Puts events down, lists them, has them tried again."""
 
@@ -65,6 +72,7 @@ class Inbox:
         self,
         database: Database,
         providers: Mapping[str, Provider],
+        named: Named,
         *,
         coalesce_seconds: float,
         wake_in: Callable[[float], None],
@@ -72,6 +80,7 @@ class Inbox:
     ) -> None:
         self._database = database
         self._providers = providers
+        self._named = named
         self._coalesce_seconds = coalesce_seconds
         self._wake_in = wake_in
         self._clock = clock
@@ -81,12 +90,22 @@ class Inbox:
     ) -> Receipt:
         """Store events with the jobs that work them off, in one transaction.
 
+        What names an erased user is put down as skipped, without its body.
         account: whose they are, where the events don't say.
         """
         now = self._clock()
-        rows = [row for event in events for row in _rows(tenant_id, provider, event, account, now)]
+        named = [self._named(provider, event.body) for event in events]
+        every = set().union(*named)
 
         def put(connection: Connection) -> list[Any]:
+            gone = erased(connection, tenant_id, every).keys()
+            rows = [
+                row
+                for event, users in zip(events, named, strict=True)
+                for row in _rows(
+                    tenant_id, provider, event, account, now, is_gone=bool(users & gone)
+                )
+            ]
             stored = _insert(connection, rows)
             keys = map(_object, stored)
             gather(connection, tenant_id, provider, keys, now, self._coalesce_seconds)
@@ -103,7 +122,7 @@ class Inbox:
         return Receipt(
             events=len(events),
             stored=len(stored),
-            duplicates=len(rows) - len(stored),
+            duplicates=sum(max(1, len(event.changes)) for event in events) - len(stored),
             skipped=sum(row["state"] == "skipped" for row in stored),
         )
 
@@ -128,7 +147,9 @@ class Inbox:
         rows = await self._database.read(lambda c: c.execute(statement).all())
         return [_shown(row) for row in rows]
 
-    async def replay(self, tenant_id: str, delivery_id: int) -> Delivery:
+    async def replay(
+        self, tenant_id: str, delivery_id: int, *, actor: Actor | None = None
+    ) -> Delivery:
         """Have a delivery worked on again, with what its provider's code says of it today.
 
         Raises `NotFound`, and `Conflict` where that can't change anything.
@@ -161,6 +182,8 @@ class Inbox:
             found = connection.execute(sa.select(deliveries).where(here)).one()
             keys = [_key(change.object, row.account) for change in changes]
             gather(connection, tenant_id, row.provider, keys, now, 0.0)
+            if actor is not None:
+                note(connection, actor, "webhook.replay", subject=str(delivery_id), now=now)
             return found
 
         row = await self._database.write(again)
@@ -224,14 +247,14 @@ def subject(provider: str, key: ObjectKey) -> str:
 
 
 def _rows(
-    tenant_id: str, provider: str, event: Event, account: str, now: datetime
+    tenant_id: str, provider: str, event: Event, account: str, now: datetime, *, is_gone: bool
 ) -> list[dict[str, Any]]:
     shared = {
         "tenant_id": tenant_id,
         "provider": provider,
         "dedupe_key": event.key,
         "type": event.type,
-        "body": dict(event.body),
+        "body": None if is_gone else dict(event.body),
         "attempts": 0,
         "received_at": now,
         "is_key_content": event.is_key_content,
@@ -239,7 +262,9 @@ def _rows(
     if not event.changes:
         skipped = {"state": "skipped", "last_error": event.reason, "processed_at": now}
         return [{**shared, **skipped, "part": 0, **_columns(_NOBODY, account)}]
-    waiting = {"state": "pending", "last_error": None, "processed_at": None}
+    waiting: dict[str, Any] = {"state": "pending", "last_error": None, "processed_at": None}
+    if is_gone:
+        waiting = {"state": "skipped", "last_error": OF_ERASED, "processed_at": now}
     return [
         {**shared, **waiting, "part": part, **_columns(change.object, account)}
         for part, change in enumerate(event.changes)

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from app import jobs
+from app.audit import Actor, note
 from app.db import Connection, Database
 from app.errors import AppError, InvalidRequest
 from app.jobs import Claim, Handler, Job, Jobs, LostClaim
@@ -88,11 +89,14 @@ class Loads:
 
         return Rehearsal(*await rehearse_load(load))
 
-    async def put(self, tenant_id: str, path: Path, upload: Upload) -> Job:
+    async def put(
+        self, tenant_id: str, path: Path, upload: Upload, *, actor: Actor | None = None
+    ) -> Job:
         """Keep a file with the job that stores what it holds, and return that job.
 
         A small one is done on return, unless another load of its source is still to be done, or
         something failed that the job will try again. Raises `UnreadableFile`; nothing is kept then.
+        actor: whose act it is, for the audit log.
         """
         load = await asyncio.to_thread(_looked_through, path, upload, self._kinds)
         is_small = load is not None and load.rows <= self._inline_rows
@@ -111,6 +115,8 @@ class Loads:
                 now=now,
                 delay_seconds=HEAD_START_SECONDS if is_small else 0.0,
             )
+            if actor is not None:
+                note(connection, actor, "documents.upload", subject=upload.source, now=now)
 
         await self._database.write(add)
         if is_small and (claim := await self._queue.claim_key(tenant_id, LOAD, key)):

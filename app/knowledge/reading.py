@@ -120,7 +120,12 @@ class Sink:
         if time.monotonic() - self._told_at >= SAVE_EVERY_SECONDS:
             self._told_at = time.monotonic()
             await self._progress()
-        return Stored(done.stored, done.unchanged)
+        return Stored(
+            done.stored,
+            done.unchanged,
+            left_out=len(done.left_out),
+            redacted=done.redacted,
+        )
 
     async def ids(self, source: str, after: str | None) -> Sequence[str]:
         tenant_id = self._claim.tenant_id

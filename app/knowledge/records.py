@@ -26,6 +26,7 @@ from app.jobs import Claim, Handler, Jobs, LostClaim, Postpone, is_other_undone
 from app.knowledge.inbox import FETCHED, KIND, Inbox, is_fetched
 from app.knowledge.merge import Version, change_to_json, fetched_at, from_json, merge
 from app.knowledge.telling import Teller, Where
+from app.redact import Redactor
 from ingest.kinds import Kinds
 from ingest.providers.base import Change, Event, ObjectKey, Provider
 
@@ -39,6 +40,7 @@ LOOKED_AT = 200  # records of a type, for the names of its fields
 class Records:
     """Works off the inbox. `fetchers` are known by tenant and provider.
 
+    named: says which users a record's fields name.
     attempts: how often the deliveries of an object are tried before they are put aside.
     """
 
@@ -52,6 +54,8 @@ class Records:
         *,
         kinds: Kinds,
         dimension: int,
+        redactor: Redactor,
+        named: Callable[[Mapping[str, Any]], set[str]],
         attempts: int,
         coalesce_seconds: float,
         wake: Callable[[], None],
@@ -64,8 +68,10 @@ class Records:
         self._teller = Teller(
             providers,
             fetchers.keys(),
+            named=named,
             kinds=kinds,
             dimension=dimension,
+            redactor=redactor,
             delay_seconds=coalesce_seconds,
         )
         self._attempts = attempts
@@ -81,6 +87,19 @@ class Records:
     ) -> None:
         """Mark the records as deleted whose documents are being deleted by hand."""
         self._teller.bury(connection, tenant_id, ids, now)
+
+    def erase(
+        self,
+        tenant_id: str,
+        place: tuple[str, str, str, str],
+        now: datetime,
+        connection: Connection,
+    ) -> int:
+        """Erase the record at a place (provider, account, type, id); says how many that were."""
+        provider, account, type, id = place
+        where = Where(tenant_id, provider, ObjectKey(account, type, id))
+        self._teller.erase(connection, where, now)
+        return 1
 
     async def reconcile(self, tenant_id: str, provider: str, since: datetime) -> int:
         """Put into the inbox what the CRM says was changed since; returns how much was news.

@@ -1,4 +1,5 @@
-"""The rows of documents: read, written, locked. Touches: `documents`, the lexical index.
+"""The rows of documents: read, written, locked. Touches: `documents`, the lexical index,
+the quarantine list.
 
 Whoever locks several rows does so by ascending id, so that no two can wait for each other; a row
 of `jobs` is locked before them.
@@ -7,17 +8,20 @@ of `jobs` is locked before them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from app import quarantine
 from app.db import Connection
 from app.db.insert import insert_all_new
 from app.db.tables import documents
 from app.knowledge.chunked import count_chunks
 from app.knowledge.words import Words, count_words, drop_words, write_words
+from app.quarantine import Looked, look_at
+from app.redact import Redactor
 from ingest.document import Document
 
 AT_ONCE = 500  # values of one statement; some databases take no more than 999
@@ -30,8 +34,18 @@ _this = sa.and_(
     documents.c.tenant_id == sa.bindparam("tenant"),
     documents.c.document_id == sa.bindparam("id"),
 )
+HEAD = (  # of a row: all but its text
+    documents.c.document_id,
+    documents.c.source,
+    documents.c.doc_type,
+    documents.c.metadata,
+)
 _BY_ID = sa.select(documents).where(_these)
+_HEADS = sa.select(*HEAD).where(_these)
 _SOURCES = sa.select(documents.c.document_id, documents.c.source).where(_these)
+_COUNT_OF = sa.select(sa.func.count()).where(
+    documents.c.tenant_id == sa.bindparam("tenant"), documents.c.source == sa.bindparam("of")
+)
 _FINGERPRINTS = sa.select(documents.c.document_id, documents.c.fingerprint).where(_these)
 _LOCKED = (
     sa.select(
@@ -59,13 +73,16 @@ _REMOVE = (
 class Ready:
     """A document that the index can hold, with what it takes time to find out.
 
-    words: None for one that is unchanged as far as is known.
+    words, looked: None for one that is unchanged as far as is known.
+    redacted: how many of each kind were taken out of it.
     """
 
     document: Document
     fingerprint: str
     chunk_count: int
     words: Words | None = None
+    looked: Looked | None = None
+    redacted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +93,27 @@ class Pushed:
     chunk_count: int
 
 
-def ready(tenant_id: str, document: Document, dimension: int) -> Ready:
-    """Check a document before anything is stored. Raises `InvalidRequest`."""
-    return Ready(document, document.fingerprint(), count_chunks(tenant_id, document, dimension))
+def ready(
+    tenant_id: str, document: Document, dimension: int, redactor: Redactor | None = None
+) -> Ready:
+    """Clean and check a document before anything is stored. Raises `InvalidRequest`.
+
+    redactor: None for what was stored before, and is to be what it was.
+    """
+    redacted: Mapping[str, int] = {}
+    if redactor is not None:
+        held, redacted = redactor.clean_part([document.text, dict(document.metadata)])
+        if redacted:
+            document = replace(document, text=held[0], metadata=held[1])
+    chunk_count = count_chunks(tenant_id, document, dimension)
+    return Ready(document, document.fingerprint(), chunk_count, redacted=redacted)
 
 
 def with_words(it: Ready, known: Mapping[str, str]) -> Ready:
-    """Count a document's words ahead of its transaction, unless its fingerprint is known."""
+    """Read a document's words ahead of its transaction, unless its fingerprint is known."""
     if known.get(it.document.id) == it.fingerprint:
         return it
-    return replace(it, words=count_words(it.document))
+    return replace(it, words=count_words(it.document), looked=_look_at(it.document))
 
 
 def fingerprints(tenant_id: str, ids: Collection[str]) -> Callable[[Connection], dict[str, str]]:
@@ -123,6 +151,12 @@ def ids_of(
     return list(connection.execute(wanted).scalars())
 
 
+def count_of(connection: Connection, tenant_id: str, source: str) -> int:
+    """Return how many documents a source has."""
+    which = {"tenant": tenant_id, "of": source}
+    return int(connection.execute(_COUNT_OF, which).scalar_one())
+
+
 def sources_of(connection: Connection, tenant_id: str, ids: Collection[str]) -> dict[str, str]:
     """Return the sources of the documents that exist, by id."""
     return {
@@ -132,16 +166,35 @@ def sources_of(connection: Connection, tenant_id: str, ids: Collection[str]) -> 
     }
 
 
+def heads(
+    connection: Connection, tenant_id: str, ids: Collection[str], *, locked: bool
+) -> list[Any]:
+    """Return the documents that exist without their texts, each locked where that is asked for."""
+    if locked:
+        _lock(connection, tenant_id, ids)
+    return [
+        row
+        for part in _parts(ids)
+        for row in connection.execute(_HEADS, {"tenant": tenant_id, "ids": part})
+    ]
+
+
 def store(connection: Connection, tenant_id: str, it: Ready, now: datetime) -> bool:
     """Write one row if it is new, changed or not in the index yet; says whether there is work."""
     return bool(store_all(connection, tenant_id, [it], now))
 
 
 def store_all(
-    connection: Connection, tenant_id: str, batch: Sequence[Ready], now: datetime
+    connection: Connection,
+    tenant_id: str,
+    batch: Sequence[Ready],
+    now: datetime,
+    *,
+    before_change: Callable[[Connection, Collection[str]], None] | None = None,
 ) -> list[Ready]:
     """Write the rows that are new, changed or not in the index yet, and return those.
 
+    before_change: told of the ids of rows that are locked and about to become something else.
     First what is missing is added, then every row is locked and compared: a transaction that waits
     for another's new row holds no lock that the other may want.
     """
@@ -166,9 +219,13 @@ def store_all(
                     told.append(it)
                 work.append(it)
         if changed:
+            if before_change is not None:
+                before_change(connection, [row["id"] for row in changed])
             connection.execute(_CHANGE, changed)
     words = [count_words(it.document) if it.words is None else it.words for it in told]
     write_words(connection, tenant_id, words)
+    looked = [_look_at(it.document) if it.looked is None else it.looked for it in told]
+    quarantine.note(connection, tenant_id, "document", looked, now)
     return work
 
 
@@ -193,6 +250,7 @@ def remove(connection: Connection, tenant_id: str, ids: Collection[str]) -> dict
     """Delete rows; returns id -> chunks that the index may hold, of those that were there."""
     _lock(connection, tenant_id, ids)
     drop_words(connection, tenant_id, ids)
+    quarantine.drop(connection, tenant_id, "document", ids)
     return {
         row.document_id: row.chunk_count
         for part in _parts(ids)
@@ -213,6 +271,10 @@ def index_words(
         tenant_id,
         [words for i, (fingerprint, words) in counted.items() if now.get(i) == fingerprint],
     )
+
+
+def _look_at(document: Document) -> Looked:
+    return look_at(document.id, document.text)
 
 
 def _lock(connection: Connection, tenant_id: str, ids: Collection[str]) -> list[Any]:

@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
-from app.db import Database
+from app.db import Connection, Database
 from app.index.base import Filter, Index, Match, Metadata, Values, namespace
 from app.index.filters import Test, matcher
 from app.knowledge.asked import Chunk, Looked, Question, look, read_question
 from app.knowledge.chunked import chunk_ids, chunk_rows
 from app.knowledge.fusion import NOTHING, Candidate, Ranked, passes, rank
 from app.knowledge.rows import rows_by_id
+from app.knowledge.within import passing, test_of
+from app.quarantine import BLOCKED, State, withheld
 
 SPARE = 4  # looked at beyond `top_k`, for the index may still hold what is gone
 CANDIDATES = 40  # of each side: the more there are, the better a score can be told from the others
@@ -48,21 +52,37 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The passages that passed, best first, and the best score of one that did not."""
+    """The passages that passed, best first, and the best score of one that did not.
+
+    withheld: the ids of documents that would have passed, but for the quarantine list.
+    """
 
     passages: tuple[Passage, ...]
     threshold: float
     best_below: float | None
+    withheld: tuple[str, ...] = ()
 
 
 class DocumentSearch:
-    """Finds passages. `threshold` and `top_k` are the defaults of a request."""
+    """Finds passages. `threshold` and `top_k` are the defaults of a request.
 
-    def __init__(self, database: Database, index: Index, *, threshold: float, top_k: int) -> None:
+    withholds: the states in the quarantine list of what is left out.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        index: Index,
+        *,
+        threshold: float,
+        top_k: int,
+        withholds: Sequence[State] = BLOCKED,
+    ) -> None:
         self._database = database
         self._index = index
         self._threshold = threshold
         self._top_k = top_k
+        self._withholds = withholds
 
     async def search(
         self,
@@ -113,7 +133,25 @@ class DocumentSearch:
             for each in used
             if each["id"] in rows
         ]
-        return await self._live(tenant_id, known, None if filter is None else matcher(filter))
+        test = None if filter is None else matcher(filter)
+        return (await self._live(tenant_id, known, test))[0]
+
+    async def visible(
+        self, tenant_id: str, used: Sequence[Mapping[str, Any]], within: Filter
+    ) -> set[str]:
+        """Return the ids of those passages whose documents are there and pass a filter.
+
+        A document whose id is so long that its vectors' are hashes is not told apart: not visible.
+        """
+        if not used:
+            return set()
+        ids = {str(each["id"]): unquote(str(each["id"]).partition("#")[0]) for each in used}
+        test = test_of(tenant_id, within)
+        wanted = set(ids.values())
+        good = await self._database.read(
+            lambda c: set(passing(c, tenant_id, wanted, test, locked=False))
+        )
+        return {id for id, document_id in ids.items() if document_id in good}
 
     async def _look(
         self, tenant_id: str, question: Question, matches: Sequence[Match], limit: int
@@ -172,27 +210,46 @@ class DocumentSearch:
         bad = [it for it in ranked if not passes(it.candidate, gate)]
         bad.sort(key=lambda it: -(it.candidate.score or 0.0))
         passed: list[Passage] = []
+        held_back: set[str] = set()
         at_once = top_k + SPARE
         for start in range(0, len(good), at_once):
-            passed += await self._live(tenant_id, good[start : start + at_once], test)
+            live, hidden = await self._live(tenant_id, good[start : start + at_once], test)
+            passed += live
+            held_back |= hidden
             if len(passed) >= top_k:
                 break
-        below = await self._live(tenant_id, bad[:SPARE], test)
+        below, _ = await self._live(tenant_id, bad[:SPARE], test)
         return Found(
-            tuple(passed[:top_k]), gate, max((passage.score for passage in below), default=None)
+            tuple(passed[:top_k]),
+            gate,
+            max((passage.score for passage in below), default=None),
+            tuple(sorted(held_back)),
         )
 
     async def _live(
         self, tenant_id: str, ranked: Sequence[Ranked], test: Test | None
-    ) -> list[Passage]:
-        """Return what SQL holds of some candidates, in their order, where it passes the test."""
+    ) -> tuple[list[Passage], set[str]]:
+        """Return what SQL holds of some candidates, in their order, where it passes the test.
+
+        And the ids of the documents among them that are withheld.
+        """
         if not ranked:
-            return []
+            return [], set()
         ids = {it.candidate.document_id for it in ranked}
-        rows = await self._database.read(rows_by_id(tenant_id, ids))
-        if sum(len(row.text) for row in rows.values()) <= INLINE_CHARS:
-            return _passages(tenant_id, ranked, rows, test)
-        return await asyncio.to_thread(_passages, tenant_id, ranked, rows, test)
+
+        def read(connection: Connection) -> tuple[dict[str, Any], set[str]]:
+            hidden = withheld(connection, tenant_id, "document", ids, self._withholds)
+            return rows_by_id(tenant_id, ids)(connection), hidden
+
+        rows, hidden = await self._database.read(read)
+        told = partial(_passages, tenant_id, ranked, rows, test)
+        is_short = sum(len(row.text) for row in rows.values()) <= INLINE_CHARS
+        found = told() if is_short else await asyncio.to_thread(told)
+        if not hidden:
+            return found, hidden
+        of = {it.candidate.id: it.candidate.document_id for it in ranked}
+        live = [one for one in found if of[one.id] not in hidden]
+        return live, {of[one.id] for one in found} & hidden
 
 
 def _used(each: Mapping[str, Any], document_id: str) -> Ranked:

@@ -7,7 +7,7 @@ order: the record, then its document.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,11 +18,13 @@ from app import jobs
 from app.db import Connection
 from app.db.insert import insert_all_new, insert_new
 from app.db.tables import deliveries, record_references, records
+from app.erased import erased
 from app.knowledge import render
-from app.knowledge.documents import KIND as SYNC
+from app.knowledge.changes import KIND as SYNC
 from app.knowledge.inbox import gather, subject
 from app.knowledge.merge import State, buried, from_json, merge, to_json
 from app.knowledge.rows import ready, remove, store
+from app.redact import Redactor
 from ingest.kinds import Kinds
 from ingest.providers.base import Change, ObjectKey, ObjectType, Provider
 
@@ -69,7 +71,7 @@ class Teller:
     """Keeps records and their documents in step.
 
     fetchable: (tenant, provider) with access to the CRM. delay_seconds: how long the events of an
-    object are gathered.
+    object are gathered. named: says which users a record's fields name.
     """
 
     def __init__(
@@ -77,14 +79,18 @@ class Teller:
         providers: Mapping[str, Provider],
         fetchable: Collection[tuple[str, str]],
         *,
+        named: Callable[[Mapping[str, Any]], set[str]],
         kinds: Kinds,
         dimension: int,
+        redactor: Redactor,
         delay_seconds: float,
     ) -> None:
+        self._named = named
         self._kinds = kinds
         self._providers = providers
         self._fetchable = fetchable
         self._dimension = dimension
+        self._redactor = redactor
         self._delay_seconds = delay_seconds
 
     def lock(self, connection: Connection, where: Where, now: datetime) -> Known:
@@ -97,7 +103,12 @@ class Teller:
     def write(
         self, connection: Connection, where: Where, known: Known, state: State, now: datetime
     ) -> bool:
-        """Store a state and tell it; says whether others have to be told a new name."""
+        """Store a state and tell it; says whether others have to be told a new name.
+
+        One that names a user who was erased is erased, too.
+        """
+        if erased(connection, where.tenant_id, self._named(state.fields())):
+            state = _erased(where, state, now)
         about = self._about(where)
         fields = {} if state.is_deleted else state.fields()
         name = render.display_name(fields, about)
@@ -130,6 +141,13 @@ class Teller:
             self._ask_for(connection, where, others, now)
         if is_name_new:
             self._tell_others(connection, where, now)
+
+    def erase(self, connection: Connection, where: Where, now: datetime) -> None:
+        """Leave nothing of a record; what comes of it later is not written down again."""
+        known = self.lock(connection, where, now)
+        if self.write(connection, where, known, _erased(where, known.state, now), now):
+            self._tell_others(connection, where, now)
+        jobs.cancel(connection, where.tenant_id, where.subject)
 
     def bury(
         self, connection: Connection, tenant_id: str, ids: Collection[str], now: datetime
@@ -171,7 +189,7 @@ class Teller:
             id = render.document_id(where.provider, where.key)
             touched = remove(connection, where.tenant_id, [id])
         else:
-            it = ready(where.tenant_id, document, self._dimension)
+            it = ready(where.tenant_id, document, self._dimension, self._redactor)
             is_new = store(connection, where.tenant_id, it, now)
             touched = {document.id: it.chunk_count} if is_new else {}
         if touched:
@@ -218,6 +236,10 @@ class Teller:
 
     def _about(self, where: Where) -> ObjectType:
         return self._providers[where.provider].describe(where.key.type)
+
+
+def _erased(where: Where, state: State, now: datetime) -> State:
+    return merge(state, Change(where.key, "erase", now), arrived=now)
 
 
 def _names(connection: Connection, where: Where, others: set[tuple[str, str]]) -> Names:

@@ -25,6 +25,7 @@ from app.lexical.terms import index_terms
 T = TypeVar("T")
 
 AT_ONCE = 400  # values of one statement
+CLEARED_AT_ONCE = 5_000
 MOST_COUNTED_AT_ONCE = 100  # terms; SQLite joins no more than 500 selects
 
 _item, _posting = lexical_items.c, lexical_postings.c
@@ -163,6 +164,21 @@ def clear(connection: Connection, scope: int) -> None:
     """Forget all of a scope."""
     connection.execute(lexical_postings.delete().where(_posting.scope == scope))
     connection.execute(lexical_items.delete().where(_item.scope == scope))
+
+
+def clear_some(connection: Connection, scope: int) -> dict[str, int]:
+    """Forget some of a scope, by table how many rows; nothing is left once there were none."""
+    gone: dict[str, int] = {}
+    for table, key in (
+        (lexical_postings, (_posting.term, _posting.item)),
+        (lexical_items, (_item.id,)),
+    ):
+        here = table.c.scope == scope
+        some = sa.tuple_(*key).in_(sa.select(*key).where(here).limit(CLEARED_AT_ONCE))
+        gone[table.name] = connection.execute(table.delete().where(here, some)).rowcount
+        if gone[table.name] == CLEARED_AT_ONCE:
+            break
+    return gone
 
 
 def size(connection: Connection, scope: int, *, left_out: str = "") -> Size:

@@ -9,28 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-TAGS = (
-    "core_memory",
-    "profile",
-    "memories",
-    "memory",
-    "documents",
-    "document",
-    "question",
-    "question_meant",
-    "transcript",
-    "previous_summary",
-    "known_facts",
-    "conversation_summary",
-    "recent_messages",
-    "messages",
-    "message",
-    "tool_result",
-)
-_GAP = (
-    r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*+"  # what is not seen; read once, with no way back
-)
-_NAMED = rf"(?={_GAP}(?:/{_GAP})?(?:{'|'.join(TAGS)})\b)"
+from app.text.tags import GAP
+from app.text.tags import TAGS as TAGS
+
+_NAMED = rf"(?={GAP}(?:/{GAP})?(?:{'|'.join(TAGS)})\b)"
 _OURS = re.compile("<" + _NAMED, re.IGNORECASE)
 _DEFUSED = re.compile("&lt;" + _NAMED, re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([a-z]+)=\"([^\"]*)\"")

@@ -1,18 +1,25 @@
-"""Core memory: bounded texts of a user that stand in every prompt. Touches: `memory_blocks`."""
+"""Core memory: bounded texts of a user that stand in every prompt. Touches: `memory_blocks`,
+the quarantine list.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from app import quarantine
+from app.audit import Actor, note
+from app.consents import Consents
 from app.db import Connection, Database
 from app.db.insert import insert_new
 from app.db.tables import memory_blocks
+from app.erased import pseudonym, refuse
 from app.errors import Conflict, InvalidRequest, NotFound
+from app.quarantine import BLOCKED, State, block_ref, look_at
 from app.text.clean import clean
 
 Label = Literal["human", "persona"]
@@ -63,20 +70,36 @@ _CHANGE = (
 
 
 class Blocks:
-    """Reads and writes blocks. max_chars: the size of one."""
+    """Reads and writes blocks.
+
+    max_chars: the size of one. withholds: the states in the quarantine list of what is left out.
+    """
 
     def __init__(
-        self, database: Database, *, max_chars: int, clock: Callable[[], datetime]
+        self,
+        database: Database,
+        consents: Consents,
+        *,
+        max_chars: int,
+        clock: Callable[[], datetime],
+        withholds: Sequence[State] = BLOCKED,
     ) -> None:
         self._database = database
+        self._consents = consents
         self._max_chars = max_chars
         self._clock = clock
+        self._withholds = withholds
 
     async def of(self, tenant_id: str, user_id: str) -> list[Block]:
-        """Return the blocks that are not empty, human first."""
-        which = {"tenant": tenant_id, "user": user_id}
-        rows = await self._database.read(lambda c: c.execute(_OF, which).all())
-        return [Block(*row) for row in rows]
+        """Return the blocks that stand in prompts: neither empty nor withheld, human first."""
+
+        def read(connection: Connection) -> list[Block]:
+            rows = connection.execute(_OF, {"tenant": tenant_id, "user": user_id}).all()
+            refs = {block_ref(user_id, row.label): Block(*row) for row in rows}
+            hidden = quarantine.withheld(connection, tenant_id, "block", refs, self._withholds)
+            return [block for ref, block in refs.items() if ref not in hidden]
+
+        return await self._database.read(read)
 
     async def get(self, tenant_id: str, user_id: str, label: Label) -> Block:
         """Return a block, an emptied one too. Raises `NotFound`."""
@@ -102,7 +125,7 @@ class Blocks:
 
         expected_version: the one that the writer has read, 0 for none; None: whatever is there.
         Raises `InvalidRequest` for a text that is too long, `Conflict` where another version is
-        there by now.
+        there by now, and `MemoryDisabled`.
         """
         value = clean(value).strip()
         if len(value) > self._max_chars:
@@ -114,6 +137,8 @@ class Blocks:
         which = {"tenant": tenant_id, "user": user_id, "which": label}
 
         def write(connection: Connection) -> Block:
+            self._consents.require_memory(connection, tenant_id, user_id)
+            refuse(connection, tenant_id, user_id, now)
             version = _locked_version(connection, which, now)
             if expected_version is not None and expected_version != version:
                 raise Conflict(
@@ -125,15 +150,31 @@ class Blocks:
             new = {f"new_{name}": getattr(block, name) for name in Block.__slots__}
             del new["new_label"]
             connection.execute(_CHANGE, which | new)
+            looked = look_at(block_ref(user_id, label), value, user_id)
+            quarantine.note(connection, tenant_id, "block", [looked], now)
             return block
 
         return await self._database.write(write)
 
-    async def delete(self, tenant_id: str, user_id: str, label: Label) -> None:
-        """Remove a block. Raises `NotFound`."""
+    async def delete(
+        self, tenant_id: str, user_id: str, label: Label, *, actor: Actor | None = None
+    ) -> None:
+        """Remove a block. Raises `NotFound`.
+
+        actor: who does it on its user's behalf, for the audit log.
+        """
         which = {"tenant": tenant_id, "user": user_id, "which": label}
-        if not await self._database.write(lambda c: c.execute(_DELETE, which).rowcount):
-            raise _none(label)
+        now = self._clock()
+
+        def delete(connection: Connection) -> None:
+            quarantine.drop(connection, tenant_id, "block", [block_ref(user_id, label)])
+            if not connection.execute(_DELETE, which).rowcount:
+                raise _none(label)
+            if actor is not None:
+                whose = pseudonym(tenant_id, user_id)
+                note(connection, actor, "block.delete", subject=whose, now=now)
+
+        await self._database.write(delete)
 
 
 def lose_origin(connection: Connection, tenant_id: str, user_id: str, session_id: str) -> None:

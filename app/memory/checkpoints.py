@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 
+from app.consents import Consents
 from app.db import Connection, Database
 from app.db.tables import episodes, sessions
 from app.errors import NotFound
@@ -26,13 +27,15 @@ from app.jobs import Claim, Defer, Handler, Jobs, Postpone
 from app.lexical.store import count as count_terms
 from app.llm.base import Embedder
 from app.memory.believing import Believed, believe
+from app.memory.cleaning import Cleaning
 from app.memory.episodes import Episodes
 from app.memory.facts import Facts
 from app.memory.given import documents_given
 from app.memory.lexicon import said_entry
 from app.memory.reading import Reader
 from app.memory.storing import Learned, store
-from app.memory.vectors import Held, held, ids_of, vectors_of
+from app.memory.vectors import Held, held, ids_of, settled, vectors_of
+from app.redact import Redactor
 from app.sessions.base import Message, Session, SessionStore
 from app.sessions.rows import lock_session, of_session
 from app.text.zones import zone_or_utc
@@ -64,6 +67,8 @@ class Checkpoints:
         embedder: Embedder,
         reader: Reader,
         ledger: Ledger,
+        redactor: Redactor,
+        consents: Consents,
         *,
         timezone: str,
         exchanges: bool,
@@ -78,6 +83,8 @@ class Checkpoints:
         self._embedder = embedder
         self._reader = reader
         self._ledger = ledger
+        self._redactor = redactor
+        self._consents = consents
         self._timezone = timezone
         self._exchanges = exchanges
         self._clock = clock
@@ -165,33 +172,50 @@ class Checkpoints:
         return session
 
     async def _learn(self, claim: Claim, session: Session, news: Sequence[Message]) -> bool:
-        """Read and store; False if the session's memory has moved since it was read."""
-        said = [message for message in news if message.memory == "on" and message.content]
-        learned = await self._billed(session, said) if said else None
+        """Read and store; False if the session's memory has moved since it was read.
+
+        Without its user's consent it is covered unread; `store` looks at that again, for it may be
+        withdrawn while the model reads.
+        """
+        consent = await self._consents.of(session.tenant_id, session.user_id)
+        said = [
+            message
+            for message in news
+            if consent.memory_enabled and message.memory == "on" and message.content
+        ]
+        cleaning = Cleaning(self._redactor, consent.pii_storage_allowed)
+        said = await asyncio.to_thread(cleaning.messages, said)
+        learned = await self._billed(session, said, cleaning) if said else None
         now = self._clock()
         return await self._queue.commit(
-            claim, lambda c: store(c, session, news, said, learned, self._timezone, now)
+            claim,
+            lambda c: store(c, session, news, said, learned, self._timezone, now, self._consents),
         )
 
-    async def _billed(self, session: Session, said: Sequence[Message]) -> Learned:
+    async def _billed(
+        self, session: Session, said: Sequence[Message], cleaning: Cleaning
+    ) -> Learned:
         """Read at the user's cost, unless the tenant's tokens of the day run low."""
         wait = await self._ledger.defers(session.tenant_id, self._clock())
         if wait is not None:
             raise Defer("the tenant's tokens of the day (DAILY_TOKEN_BUDGET) run low", wait)
-        bill = Bill(session.tenant_id, session.user_id)
+        bill = Bill(session.tenant_id, session.user_id, began=self._clock())
         try:
-            return await self._read(session, said, bill)
+            return await self._read(session, said, cleaning, bill)
         finally:
             await self._ledger.record(bill, self._clock())
 
-    async def _read(self, session: Session, said: Sequence[Message], bill: Bill) -> Learned:
+    async def _read(
+        self, session: Session, said: Sequence[Message], cleaning: Cleaning, bill: Bill
+    ) -> Learned:
         """Have the model read what was said, given what is known, and believe what is supported."""
         tenant_id, session_id = session.tenant_id, session.session_id
         zone = zone_or_utc(session.timezone or self._timezone)
         episode = await self._episodes.get(tenant_id, session_id)
-        previous = episode.text if episode is not None else ""
+        previous = cleaning.text(episode.text) if episode is not None else ""
         known = await self._facts.known(tenant_id, session.user_id, limit=KNOWN_FACTS)
-        reading = await self._reader.read(previous, said, known, zone, bill)
+        reading = await self._reader.read(previous, said, cleaning.facts(known), zone, bill)
+        reading = await asyncio.to_thread(cleaning.reading, reading)
         documents = await self._database.read(partial(documents_given, tenant_id, said))
         # In a thread: to hold some facts against a long conversation holds up other requests.
         believed = await asyncio.to_thread(believe, reading, said, documents, previous, zone)
@@ -232,7 +256,7 @@ class Checkpoints:
                 vectors = await vectors_of(memory, self._embedder)
                 await self._index.upsert(where, vectors)
                 await self._index.delete(where, memory.surplus)
-            if await self._database.write(partial(_settled, read, memory)):
+            if await self._database.write(partial(settled, read, memory)):
                 return
             again = True
         raise Postpone("the episode keeps changing")
@@ -258,28 +282,3 @@ def _page(tenant_id: str, last: str, connection: Connection) -> Sequence[str]:
         .scalars()
         .all()
     )
-
-
-def _settled(
-    read: Callable[[Connection], Held | None], pushed: Held | None, connection: Connection
-) -> bool:
-    """Say whether the rows are still what was pushed, and note that they are indexed."""
-    current = read(connection)
-    if pushed is None or current is None:
-        return pushed is None and current is None
-    if not pushed.is_same(current):
-        return False
-    episode = pushed.episode
-    indexed = (
-        episodes.update()
-        .where(
-            of_session(episodes, episode.tenant_id, episode.session_id),
-            episodes.c.version == episode.version,
-            episodes.c.updated_at == episode.updated_at,
-        )
-        .values(
-            indexed_version=episode.version,
-            indexed_seq=pushed.indexed_seq,
-        )
-    )
-    return connection.execute(indexed).rowcount == 1

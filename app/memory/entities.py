@@ -14,9 +14,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.db import Connection, Database
+from app.db.locks import lock_user
 from app.db.tables import entities, facts
 from app.memory.base import USER, FoundEntity
-from app.memory.fact_rows import lock_user, own_names
+from app.memory.fact_rows import own_names
 from app.memory.keys import SEPARATOR, subject_key, subject_name
 from app.memory.names import Names, name_key
 

@@ -10,11 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from app import jobs
+from app.audit import Actor, note
 from app.db import Connection, Database
 from app.db.tables import episodes, messages, sessions
+from app.erased import pseudonym
 from app.errors import NotFound
 from app.memory.base import Mark
 from app.memory.forgetting import forget_session
+from app.quarantine import BLOCKED, State, withheld
 from app.sessions.base import Session
 from app.sessions.rows import lock_session, of_session, put_sync
 
@@ -48,12 +51,21 @@ class Episode:
 
 
 class Episodes:
-    """Reads and forgets episodes, and asks for the checkpoints that write them."""
+    """Reads and forgets episodes, and asks for the checkpoints that write them.
+
+    withholds: the states in the quarantine list of what prompts leave out.
+    """
 
     def __init__(
-        self, database: Database, *, every_messages: int, clock: Callable[[], datetime]
+        self,
+        database: Database,
+        *,
+        every_messages: int,
+        clock: Callable[[], datetime],
+        withholds: Sequence[State] = BLOCKED,
     ) -> None:
         self._database = database
+        self._withholds = withholds
         self._every_messages = every_messages
         self._clock = clock
 
@@ -78,6 +90,19 @@ class Episodes:
         rows = await self.load(tenant_id, [session_id])
         return rows.get(session_id)
 
+    async def told(self, tenant_id: str, session_id: str) -> Episode | None:
+        """Return an episode for a prompt: not one that the quarantine list withholds."""
+        which = {"tenant": tenant_id, "session_ids": [session_id]}
+
+        def read(connection: Connection) -> Episode | None:
+            ids = [session_id]
+            if withheld(connection, tenant_id, "episode", ids, self._withholds):
+                return None
+            row = connection.execute(_BY_SESSION, which).first()
+            return None if row is None else _episode(row)
+
+        return await self._database.read(read)
+
     async def load(self, tenant_id: str, session_ids: Sequence[str]) -> dict[str, Episode]:
         """Return the episodes that exist, by session id."""
         which = {"tenant": tenant_id, "session_ids": list(session_ids)}
@@ -95,10 +120,13 @@ class Episodes:
         rows = await self._database.read(lambda c: c.execute(statement).all())
         return [_episode(row) for row in rows]
 
-    async def forget(self, tenant_id: str, user_id: str | None, session_id: str) -> str:
+    async def forget(
+        self, tenant_id: str, user_id: str | None, session_id: str, *, actor: Actor | None = None
+    ) -> str:
         """Forget a session: its episode goes, and nothing said so far is remembered again.
 
         Returns the key of the job that removes its vectors. Raises `NotFound`.
+        actor: who does it on its user's behalf, for the audit log.
         """
         now = self._clock()
 
@@ -111,6 +139,10 @@ class Episodes:
             )
             if not gone.is_anything and session.covered_seq == session.last_seq:
                 raise NotFound("there is no such memory", param="memory_id")
+            if actor is not None:
+                whose = pseudonym(tenant_id, session.user_id)
+                counts = {"episodes": gone.episodes, "facts": gone.facts}
+                note(connection, actor, "memory.delete", subject=whose, counts=counts, now=now)
             return take_off_the_record(connection, session, now=now)
 
         return await self._database.write(remove)

@@ -16,9 +16,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+from app.audit import Actor, note
 from app.db import Connection, Database
+from app.db.locks import lock_user
+from app.erased import pseudonym
 from app.index.base import vector_id
-from app.memory import fact_rows, tally
+from app.memory import tally
 from app.memory.episodes import take_off_the_record
 from app.memory.eviction import Candidate, Doomed, Kind, Policy, choose
 from app.memory.fact_sync import Job
@@ -91,9 +94,37 @@ class Evictor:
         return shown, total
 
     async def evict(
+        self,
+        tenant_id: str | None,
+        user_id: str | None,
+        policy: Policy,
+        now: datetime,
+        *,
+        actor: Actor | None = None,
+    ) -> Evicted:
+        """Evict at most `AT_ONCE` memories, of a user, of a tenant, or of all.
+
+        actor: who asks for it, for the audit log: it is noted before, and what went, after it.
+        """
+        if actor is None:
+            return await self._evict(tenant_id, user_id, policy, now)
+        whose = None if user_id is None else pseudonym(actor.tenant_id, user_id)
+
+        async def noted(action: str, counts: dict[str, int] | None = None) -> None:
+            await self._database.write(
+                lambda c: note(c, actor, action, subject=whose, counts=counts, now=now)
+            )
+
+        await noted("memories.evict")
+        evicted = await self._evict(tenant_id, user_id, policy, now)
+        if evicted.memories:
+            counts = {"episodes": evicted.episodes, "facts": evicted.facts}
+            await noted("memories.evicted", counts)
+        return evicted
+
+    async def _evict(
         self, tenant_id: str | None, user_id: str | None, policy: Policy, now: datetime
     ) -> Evicted:
-        """Evict at most `AT_ONCE` memories, of a user, of a tenant, or of all."""
         so_far = Evicted()
         done = 0
         async for user, judged, doomed in self._doomed(tenant_id, user_id, policy, now):
@@ -166,7 +197,7 @@ def _forget(
     session = lock_session(connection, tenant_id, each.id) if each.kind == "episode" else None
     if each.kind == "episode" and (session is None or session.last_seq != session.covered_seq):
         return None
-    fact_rows.lock_user(connection, tenant_id, user_id)
+    lock_user(connection, tenant_id, user_id)
     if look_again(connection, tenant_id, each.kind, each.id, policy) != seen:
         return None
     if session is not None:

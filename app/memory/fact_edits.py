@@ -10,11 +10,11 @@ from enum import Enum
 import sqlalchemy as sa
 
 from app.db import Connection
+from app.db.locks import lock_user
 from app.db.tables import Instant, fact_sightings, facts
 from app.errors import InvalidRequest, NotFound
 from app.memory.base import USER, Fact, FactKind, Mark
 from app.memory.fact_groups import Groups, group_of
-from app.memory.fact_rows import lock_user
 from app.memory.fact_sync import Job, publish
 from app.memory.fact_writes import Changes, content, note, write_facts
 from app.memory.keys import is_many, value_key

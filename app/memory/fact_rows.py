@@ -6,7 +6,6 @@ Plain functions of a connection, in the transaction of whoever writes an episode
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,6 +14,7 @@ import sqlalchemy as sa
 
 from app.db import Connection
 from app.db.tables import fact_sightings, facts
+from app.erased import refuse
 from app.errors import NotFound
 from app.memory.base import USER, Fact, FoundFact
 from app.memory.fact_groups import Draft, Group, Groups, group_of
@@ -90,18 +90,6 @@ class Taken:
     superseded: int
 
 
-def lock_user(connection: Connection, tenant_id: str, user_id: str) -> None:
-    """Keep others from changing the user's facts until the transaction ends.
-
-    Whoever locks a session too does that before, and touches rows of memory after. SQLite has one
-    writer at a time as it is.
-    """
-    if connection.dialect.name == "postgresql":
-        name = hashlib.blake2b(f"{tenant_id}\x00{user_id}".encode(), digest_size=8).digest()
-        number = sa.literal(int.from_bytes(name, signed=True), sa.BigInteger)
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
-
-
 def take(
     connection: Connection,
     tenant_id: str,
@@ -173,7 +161,7 @@ def _take(
     changes: Changes,
 ) -> list[str]:
     """Returns the ids of the facts that the found ones became, or are part of."""
-    lock_user(connection, tenant_id, user_id)
+    refuse(connection, tenant_id, user_id, now)
     names = _own_names(connection, tenant_id, user_id, found)
     new = [as_new(tenant_id, user_id, session_id, one, names, now) for one in found]
     alike = Alike(_alike(connection, tenant_id, user_id, new))

@@ -53,7 +53,7 @@ def publish(
     for fact in changes.alone.values():
         lexicon.index_fact(connection, fact)
     ids = sorted({*changes.no_longer_alone, *changes.alone})
-    return left + [_put_fact_sync(connection, tenant_id, fact_id, now, delay) for fact_id in ids]
+    return left + [put_fact_sync(connection, tenant_id, fact_id, now, delay) for fact_id in ids]
 
 
 def _sync_session(
@@ -79,7 +79,7 @@ def _sync_session(
     return Job("sync_episode", key)
 
 
-def _put_fact_sync(
+def put_fact_sync(
     connection: Connection, tenant_id: str, fact_id: str, now: datetime, delay: float
 ) -> Job:
     """Leave a job that makes the index agree with a fact that stands alone, and a late one, as

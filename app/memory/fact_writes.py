@@ -1,4 +1,4 @@
-"""What became of facts, written down. Touches: `facts`, `fact_sightings`."""
+"""What became of facts, written down. Touches: `facts`, `fact_sightings`, the quarantine list."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from app import quarantine
 from app.db import Connection
 from app.db.tables import fact_sightings, facts
 from app.memory.base import Fact
 from app.memory.timeline import Point
+from app.quarantine import Looked, look_at
 
 T = TypeVar("T")
 
@@ -101,16 +103,25 @@ def write_changes(
             note(changes, known, fact)
     for ids in in_parts([old.fact_id for old in held if old.fact_id not in after]):
         connection.execute(_DROP_FACTS, {"tenant": tenant_id, "ids": ids})
+        quarantine.drop(connection, tenant_id, "fact", ids)
     for some in in_parts(inserted):
         connection.execute(facts.insert(), [asdict(fact) for fact in some])
+    quarantine.note(connection, tenant_id, "fact", map(_look_at, inserted), now)
     if changed:
         write_facts(connection, changed)
 
 
 def write_facts(connection: Connection, changed: Sequence[Fact]) -> None:
-    """Overwrite stored facts."""
+    """Overwrite stored facts of a tenant."""
     rows = [{**asdict(fact), "tenant": fact.tenant_id, "which": fact.fact_id} for fact in changed]
     connection.execute(_REWRITE, rows)
+    first = changed[0]
+    looked = map(_look_at, changed)
+    quarantine.note(connection, first.tenant_id, "fact", looked, first.updated_at)
+
+
+def _look_at(fact: Fact) -> Looked:
+    return look_at(fact.fact_id, f"{fact.statement}\n{fact.value}", fact.user_id)
 
 
 def content(fact: Fact) -> tuple[object, ...]:

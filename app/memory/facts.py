@@ -8,14 +8,18 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from app.audit import Actor, note
+from app.consents import Consents
 from app.db import Connection, Database
 from app.db.tables import fact_sightings, facts
+from app.erased import pseudonym
 from app.memory.base import USER, Fact, FoundFact
 from app.memory.fact_edits import Edit, edit, one, stated
 from app.memory.fact_rows import own_names, take_told
 from app.memory.fact_sync import Job
 from app.memory.forgetting import forget_facts
 from app.memory.keys import SEPARATOR, predicate_key, predicate_name, subject_key, subject_name
+from app.sessions.rows import lock_session
 
 MOST_HISTORY = 500  # periods of a fact, and times that it was said
 
@@ -115,11 +119,13 @@ class Facts:
     def __init__(
         self,
         database: Database,
+        consents: Consents,
         *,
         run_now: RunNow,
         clock: Callable[[], datetime],
     ) -> None:
         self._database = database
+        self._consents = consents
         self._run_now = run_now
         self._clock = clock
 
@@ -213,36 +219,53 @@ class Facts:
         """Store a fact; one that is known is seen again.
 
         session_id: the session whose message `told` quotes: it is forgotten with it. None: it
-        belongs to none. Raises `NotFound` for a session that is gone.
+        belongs to none. Raises `NotFound` for a session that is gone, and `MemoryDisabled`.
         """
         if not told.statement:
             subject = subject_name(told.subject)
             predicate = predicate_name(told.predicate, of_user=subject == USER)
             told = replace(told, statement=stated(subject, predicate, told.value))
         now = self._clock()
-        fact, left = await self._database.write(
-            lambda c: take_told(c, tenant_id, user_id, told, now, session_id)
-        )
+
+        def take(connection: Connection) -> tuple[Fact, list[Job]]:
+            if session_id is not None:  # before its user, as whoever writes an episode does
+                lock_session(connection, tenant_id, session_id)
+            self._consents.require_memory(connection, tenant_id, user_id)
+            return take_told(connection, tenant_id, user_id, told, now, session_id)
+
+        fact, left = await self._database.write(take)
         return Kept(fact, await self._bring(tenant_id, left))
 
     async def change(self, tenant_id: str, user_id: str | None, fact_id: str, wanted: Edit) -> Kept:
-        """Correct a fact. Raises `NotFound` and `InvalidRequest`."""
+        """Correct a fact. Raises `NotFound`, `InvalidRequest` and `MemoryDisabled`."""
         now = self._clock()
-        fact, left = await self._database.write(
-            lambda c: edit(c, tenant_id, user_id, fact_id, wanted, now)
-        )
+
+        def correct(connection: Connection) -> tuple[Fact, list[Job]]:
+            fact, left = edit(connection, tenant_id, user_id, fact_id, wanted, now)
+            # Whose it is, and that nobody else is at it, is known only by now.
+            self._consents.require_memory(connection, tenant_id, fact.user_id)
+            return fact, left
+
+        fact, left = await self._database.write(correct)
         return Kept(fact, await self._bring(tenant_id, left))
 
-    async def delete(self, tenant_id: str, user_id: str | None, fact_id: str) -> bool:
+    async def delete(
+        self, tenant_id: str, user_id: str | None, fact_id: str, *, actor: Actor | None = None
+    ) -> bool:
         """Forget a fact; what it had superseded holds again. Raises `NotFound`.
 
         Says whether its vector is gone as well; else a job goes on trying.
+        actor: who does it on its user's behalf, for the audit log.
         """
         now = self._clock()
 
         def remove(connection: Connection) -> tuple[Job, ...]:
-            one(connection, tenant_id, user_id, fact_id)
-            return forget_facts(connection, tenant_id, [fact_id], now).jobs
+            fact = one(connection, tenant_id, user_id, fact_id)
+            gone = forget_facts(connection, tenant_id, [fact_id], now)
+            if actor is not None:
+                whose, counts = pseudonym(tenant_id, fact.user_id), {"facts": gone.facts}
+                note(connection, actor, "fact.delete", subject=whose, counts=counts, now=now)
+            return gone.jobs
 
         return await self._bring(tenant_id, await self._database.write(remove))
 

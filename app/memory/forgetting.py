@@ -14,13 +14,14 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from app import quarantine
 from app.db import Connection
+from app.db.locks import lock_user
 from app.db.tables import entities, episodes, fact_sightings, facts
 from app.memory import lexicon
 from app.memory.base import Fact
 from app.memory.blocks import lose_origin
 from app.memory.fact_groups import Groups, group_of
-from app.memory.fact_rows import lock_user
 from app.memory.fact_sync import Job, publish
 from app.memory.fact_writes import Changes, in_parts, note, write_facts
 from app.memory.retiming import retime
@@ -90,6 +91,7 @@ def forget_session(
         connection.execute(table.delete().where(of_session(table, tenant_id, session_id))).rowcount
         for table in tables
     ]
+    quarantine.drop(connection, tenant_id, "episode", [session_id])
     if keep_facts:
         changes = _let_stand_alone(connection, at_home, now)
     else:

@@ -15,9 +15,12 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from app.audit import Actor, note
+from app.consents import Consents
 from app.db import Connection, Database
 from app.db.insert import insert_new
 from app.db.tables import messages, sessions
+from app.erased import pseudonym, refuse
 from app.errors import Conflict, NotFound
 from app.llm.tokens import estimate_tokens
 from app.memory.episodes import put_close
@@ -94,26 +97,35 @@ class Imports:
     def __init__(
         self,
         database: Database,
+        consents: Consents,
         *,
         timezone: str,
         wake: Callable[[], None],
         clock: Callable[[], datetime],
     ) -> None:
         self._database = database
+        self._consents = consents
         self._timezone = timezone
         self._wake = wake
         self._clock = clock
 
     async def take(
-        self, tenant_id: str, user_id: str, transcripts: Sequence[Transcript]
+        self,
+        tenant_id: str,
+        user_id: str,
+        transcripts: Sequence[Transcript],
+        *,
+        actor: Actor | None = None,
     ) -> list[Imported]:
         """Store each transcript, with the job that summarises it, in a transaction of its own.
 
         What is stored already is left as it is. Raises, before anything is stored,
-        `InvalidRequest` for a time that can't be, `NotFound` for a session of another user, and
-        `Conflict` for a session that holds another conversation.
+        `MemoryDisabled`, `InvalidRequest` for a time that can't be, `NotFound` for a session of
+        another user, and `Conflict` for a session that holds another conversation.
+        actor: who does it on its user's behalf, for the audit log.
         """
         now = self._clock()
+        await self._database.read(lambda c: self._consents.require_memory(c, tenant_id, user_id))
         incoming = await asyncio.to_thread(
             lambda: [
                 _incoming(tenant_id, user_id, *settled)
@@ -124,6 +136,15 @@ class Imports:
         new = [n for n, stored in enumerate(found) if stored is None]
         # The oldest first, so that what is learned comes in the order in which it was said.
         new.sort(key=lambda n: incoming[n].lines[0].created_at)
+        if new and actor is not None:
+            whose = pseudonym(tenant_id, user_id)
+            counts = {
+                "conversations": len(new),
+                "messages": sum(len(incoming[n].lines) for n in new),
+            }
+            await self._database.write(  # before: they are stored in many transactions
+                lambda c: note(c, actor, "memories.import", subject=whose, counts=counts, now=now)
+            )
         for start in range(0, len(new), AT_ONCE):
             some = new[start : start + AT_ONCE]
             stored = await asyncio.gather(*(self._store(incoming[n], now) for n in some))
@@ -133,7 +154,7 @@ class Imports:
         return [imported for imported in found if imported is not None]
 
     async def _store(self, one: _Import, now: datetime) -> Imported:
-        return await self._database.write(lambda c: _store(c, one, now))
+        return await self._database.write(lambda c: _store(c, one, now, self._consents))
 
 
 def _incoming(tenant_id: str, user_id: str, session_id: str, transcript: Transcript) -> _Import:
@@ -150,8 +171,11 @@ def _as_it_is(one: _Import, connection: Connection) -> Imported | None:
     return Imported(one.session_id, "unchanged", row.last_seq, 0)
 
 
-def _store(connection: Connection, one: _Import, now: datetime) -> Imported:
-    session = lock_session(connection, one.tenant_id, one.session_id) or _open(connection, one)
+def _store(connection: Connection, one: _Import, now: datetime, consents: Consents) -> Imported:
+    session = lock_session(connection, one.tenant_id, one.session_id)
+    refuse(connection, one.tenant_id, one.user_id, now)
+    session = session or _open(connection, one)
+    consents.require_memory(connection, one.tenant_id, one.user_id)
     known = _known(connection, session, one)
     lines = one.lines[known:]
     if not lines:

@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from app import quarantine
 from app.db import Connection
 from app.db.tables import facts, store_items
 from app.memory.base import FoundFact
@@ -21,6 +22,7 @@ from app.memory.fact_writes import in_parts
 from app.memory.forgetting import forget_facts
 from app.memory.item_ops import MOST_TEXT_CHARS, Item, ListNamespaces, Namespace, Put, Search, fits
 from app.memory.recall_rows import Whose
+from app.quarantine import item_ref, look_at
 
 SUBJECT = "store"  # no namespace is taken for the user, whatever it is called
 
@@ -188,6 +190,29 @@ def _write_rows(
     for statement, rows in ((_REMOVE, gone), (_REPLACE, again), (store_items.insert(), new)):
         if rows:
             connection.execute(statement, rows)
+    held_now = [put for put in wanted.values() if put.value is not None]
+    looked = [look_at(_ref(owner, put), text_of(put.value), owner.user_id) for put in held_now]
+    quarantine.note(connection, owner.tenant_id, "item", looked, now)
+    lost = [_ref(owner, put) for put in wanted.values() if put.value is None]
+    quarantine.drop(connection, owner.tenant_id, "item", lost)
+
+
+def _ref(owner: Whose, put: Put) -> str:
+    return item_ref(owner.user_id, put.namespace, put.key)
+
+
+def text_of(value: object) -> str:
+    """Return the texts of JSON, a line each; in a loop, for it may be nested deeper than calls."""
+    texts, left = [], [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, Mapping):
+            left += [*part, *part.values()]
+        elif isinstance(part, list):
+            left += part
+        elif isinstance(part, str):
+            texts.append(part)
+    return "\n".join(texts)
 
 
 def _at(owner: Whose, put: Put, **more: Any) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.consents import Consents
 from app.db import Connection, Database
+from app.erased import refuse
 from app.errors import UpstreamError
 from app.llm.base import Embedder
-from app.memory.fact_rows import lock_user
 from app.memory.fact_sync import Job
 from app.memory.facts import RunNow
 from app.memory.item_ops import Get, Item, ListNamespaces, Namespace, Op, Put, Search
@@ -55,6 +56,7 @@ class Items:
         database: Database,
         recall: Recall,
         embedder: Embedder,
+        consents: Consents,
         *,
         run_now: RunNow,
         clock: Callable[[], datetime],
@@ -62,6 +64,7 @@ class Items:
         self._database = database
         self._recall = recall
         self._embedder = embedder
+        self._consents = consents
         self._run_now = run_now
         self._clock = clock
 
@@ -69,6 +72,7 @@ class Items:
         """Do all operations in one transaction, or none; returns the results in their order.
 
         What is read is what was there before; of several puts of one key the last one counts.
+        Raises `MemoryDisabled` where one of them stores something.
         """
         owner = Whose(tenant_id, user_id)
         queries = {op.query for op in ops if isinstance(op, Search) and op.query}
@@ -79,7 +83,9 @@ class Items:
         now = self._clock()
 
         def apply(connection: Connection) -> tuple[list[Result], Sequence[Job]]:
-            lock_user(connection, tenant_id, user_id)
+            refuse(connection, tenant_id, user_id, now)
+            if any(put.value is not None for put in puts):
+                self._consents.require_memory(connection, tenant_id, user_id)
             results = _read(connection, owner, ops, scores)
             return results, write(connection, owner, puts, now)
 

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from app import jobs
 from app.db import Connection, Database
+from app.db.locks import lock_user
 from app.db.tables import facts, sessions
 from app.jobs import Claim, Handler, Jobs, Postpone
 from app.lexical import store
@@ -23,7 +24,6 @@ from app.lexical.store import Counted
 from app.lexical.version import SUBJECT
 from app.memory import lexicon
 from app.memory.base import Fact
-from app.memory.fact_rows import lock_user
 from app.sessions.base import Message, Session
 from app.sessions.rows import SESSION, lock_session
 
@@ -106,10 +106,10 @@ class Refill:
         wanted = {"tenant": tenant_id, "after": after}
         rows = await self._database.read(lambda c: c.execute(_PAGE, wanted).all())
         for row in rows:
-            await self._session(Session(*row))
+            await self.session(Session(*row))
         return str(rows[-1].session_id) if rows else None
 
-    async def _session(self, session: Session) -> None:
+    async def session(self, session: Session) -> None:
         """Index one session; again if its memory moved while its words were counted."""
         for _ in range(READINGS):
             said = await self._database.read(partial(lexicon.covered, session=session))

@@ -14,6 +14,7 @@ from app.memory.episodes import Episode
 from app.memory.recall_rows import Whose, read_recent
 from app.memory.recalled import Memory, RecordType, Span
 from app.memory.showing import episode_memory, fact_memory, message_memory
+from app.quarantine import shown
 
 _episode, _fact = episodes.c, facts.c
 
@@ -45,7 +46,11 @@ def _episodes(connection: Connection, whose: Whose, span: Span, top_k: int) -> l
     begun = min((at for at in (span.until, span.as_of) if at is not None), default=None)
     statement = (
         sa.select(episodes)
-        .where(_episode.tenant_id == whose.tenant_id, _episode.user_id == whose.user_id)
+        .where(
+            _episode.tenant_id == whose.tenant_id,
+            _episode.user_id == whose.user_id,
+            shown("episode", _episode.session_id),
+        )
         .order_by(_episode.ended_at.desc(), _episode.session_id)
         .limit(top_k)
     )
@@ -53,7 +58,7 @@ def _episodes(connection: Connection, whose: Whose, span: Span, top_k: int) -> l
         statement = statement.where(_episode.started_at <= begun)
     if span.since is not None:
         statement = statement.where(_episode.ended_at >= span.since)
-    return [episode_memory(Episode(*row)) for row in connection.execute(statement)]
+    return [episode_memory(Episode(*row)) for row in connection.execute(statement, whose.shown())]
 
 
 def _facts(
@@ -73,6 +78,7 @@ def _facts(
             _fact.user_id == whose.user_id,
             _fact.valid_from <= now,
             sa.or_(_fact.valid_to.is_(None), _fact.valid_to > now),
+            shown("fact", _fact.fact_id),
         )
         .order_by(_fact.learned_at.desc(), _fact.fact_id)
         .limit(top_k)
@@ -83,7 +89,7 @@ def _facts(
         statement = statement.where(_fact.learned_at <= begun)
     if span.since is not None:
         statement = statement.where(_fact.last_seen_at >= span.since)
-    return [fact_memory(Fact(*row)) for row in connection.execute(statement)]
+    return [fact_memory(Fact(*row)) for row in connection.execute(statement, whose.shown())]
 
 
 def _messages(connection: Connection, whose: Whose, span: Span) -> list[Memory]:

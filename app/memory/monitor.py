@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from app.memory.episodes import Episodes
 from app.memory.evictor import Evictor
 from app.memory.retention import Retention
+from app.memory.user_retention import UserRetention
 from app.sessions.base import SessionStore
 
 AT_ONCE = 10_000
@@ -16,12 +17,14 @@ AT_ONCE = 10_000
 @dataclass(frozen=True, slots=True)
 class Swept:
     """What one pass found: turns whose process died, sessions that went quiet, and what it forgot:
-    memories that were evicted, and messages that were old and summarised."""
+    memories that were evicted, and messages that were old and summarised, and how much of users
+    with a retention of their own."""
 
     interrupted: int
     quiet: int
     evicted: int = 0
     removed: int = 0
+    expired: int = 0
 
 
 class Monitor:
@@ -33,6 +36,7 @@ class Monitor:
         episodes: Episodes,
         evictor: Evictor,
         retention: Retention,
+        user_retention: UserRetention,
         *,
         stale_after: timedelta,
     ) -> None:
@@ -40,6 +44,7 @@ class Monitor:
         self._episodes = episodes
         self._evictor = evictor
         self._retention = retention
+        self._user_retention = user_retention
         self._stale_after = stale_after
 
     async def sweep(self, now: datetime) -> Swept:
@@ -53,4 +58,5 @@ class Monitor:
             await self._episodes.ask_to_close(session)
         evicted = await self._evictor.evict(None, None, self._evictor.policy, now)
         removed = await self._retention.sweep(now)
-        return Swept(interrupted, len(quiet), evicted.memories, removed.messages)
+        expired = await self._user_retention.sweep(now)
+        return Swept(interrupted, len(quiet), evicted.memories, removed.messages, expired.things)

@@ -11,6 +11,7 @@ from app.db import Connection, Database
 from app.db.tables import facts
 from app.llm.tokens import estimate_tokens
 from app.memory.base import USER, Fact, FactKind
+from app.quarantine import BLOCKED, State, shown
 
 KINDS: tuple[FactKind, ...] = ("fact", "preference", "action")
 SINCE_TOKENS, UNTIL_TOKENS = 11, 8  # what a prompt says of a fact beside its statement
@@ -24,6 +25,7 @@ _OF_USER = sa.and_(
     sa.or_(
         _fact.valid_to.is_(None), _fact.valid_to > sa.bindparam("at", type_=_fact.valid_to.type)
     ),
+    shown("fact", _fact.fact_id),
 )
 _STANDING = (_fact.sightings.desc(), _fact.last_seen_at.desc())
 _MOST = sa.bindparam("most", type_=sa.Integer)
@@ -47,12 +49,23 @@ _PROFILE = (
 
 
 class Profile:
-    """Picks what is true of a user now, from one bounded query and without a model."""
+    """Picks what is true of a user now, from one bounded query and without a model.
 
-    def __init__(self, database: Database, *, max_facts: int, max_tokens: int) -> None:
+    withholds: the states in the quarantine list of what is left out.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        max_facts: int,
+        max_tokens: int,
+        withholds: Sequence[State] = BLOCKED,
+    ) -> None:
         self._database = database
         self._max_facts = max_facts
         self._max_tokens = max_tokens
+        self._withholds = withholds
 
     async def of(self, tenant_id: str, user_id: str, at: datetime) -> list[Fact]:
         """Return the facts, preferences and open actions that hold at a time.
@@ -62,7 +75,13 @@ class Profile:
         """
         if not self._max_facts or not self._max_tokens:
             return []
-        which = {"tenant": tenant_id, "user": user_id, "at": at, "most": self._max_facts}
+        which = {
+            "tenant": tenant_id,
+            "user": user_id,
+            "at": at,
+            "most": self._max_facts,
+            "withheld": list(self._withholds),
+        }
 
         def read(connection: Connection) -> list[Fact]:
             return [Fact(*row) for row in connection.execute(_PROFILE, which)]

@@ -33,6 +33,7 @@ from app.memory.recalled import RecordType as RecordType
 from app.memory.recalled import Span as Span
 from app.memory.showing import Fitting, Ranked, reload, show
 from app.memory.weighing import LEXICAL_SHARE
+from app.quarantine import BLOCKED, State
 
 NEAREST = 200  # vectors asked for: with more, no question of LoCoMo ranks better
 MOST_TERMS = 64  # of a question that are looked up: a text that was pasted has thousands
@@ -55,7 +56,8 @@ class Recall:
     """Searches one user's memory. The keywords are the defaults of a request.
 
     threshold: of cosines with episodes, sentences and exchanges; fact_threshold: with facts.
-    recency: how much a day of age takes, in `base / (1 + recency * days)`.
+    recency: how much a day of age takes, in `base / (1 + recency * days)`. withholds: the states in
+    the quarantine list of what is left out.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Recall:
         top_k: int,
         recency: float,
         clock: Callable[[], datetime],
+        withholds: Sequence[State] = BLOCKED,
     ) -> None:
         self._database = database
         self._index = index
@@ -80,6 +83,7 @@ class Recall:
         self._top_k = top_k
         self._recency = recency
         self._clock = clock
+        self._withholds = withholds
         self._catching_up = timedelta(seconds=index.lag_seconds)
 
     async def search(
@@ -111,7 +115,7 @@ class Recall:
         told = gates.fact if memory_type == "fact" else gates.own
         if top_k == 0:
             return Recalled((), told, None)
-        whose = Whose(tenant_id, user_id)
+        whose = Whose(tenant_id, user_id, self._withholds)
         now = span.as_of or self._clock()
         terms = await asyncio.to_thread(_terms, words)  # a text that was pasted is long
         matches, first, names = await asyncio.gather(
@@ -156,7 +160,7 @@ class Recall:
         leave_out_session: str | None = None,
     ) -> list[Memory]:
         """Return the user's latest memories, without a question and without scores."""
-        whose = Whose(tenant_id, user_id)
+        whose = Whose(tenant_id, user_id, self._withholds)
         now = span.as_of or self._clock()
         most = self._top_k if top_k is None else top_k
         more = most + 1 if most and leave_out_session else most  # one of them may be left out
@@ -172,7 +176,8 @@ class Recall:
 
         `until` is the receipt's time: what has been written since under an old id is left out.
         """
-        return await reload(self._database, Whose(tenant_id, user_id), used, until)
+        whose = Whose(tenant_id, user_id, self._withholds)
+        return await reload(self._database, whose, used, until)
 
     async def _nearest(
         self,

@@ -1,6 +1,7 @@
 """What recall reads from SQL: three reads, each in one go.
 
-Touches: `episodes`, `facts`, `messages`, `sessions`, the lexical index.
+Touches: `episodes`, `facts`, `messages`, `sessions`, the lexical index. What the quarantine list
+withholds is not among it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from app.memory.episodes import Episode
 from app.memory.fact_rows import own_names
 from app.memory.lexicon import NOTED, SAID
 from app.memory.vectors import Held, held_of_user
+from app.quarantine import BLOCKED, State, shown
 
 RECENT = 20  # messages that no summary covers yet, the latest first; and facts told of late
 # A term in more parts than this tells little, and would cost much to look up.
@@ -31,6 +33,8 @@ _TENANT: sa.BindParameter[str] = sa.bindparam("tenant")
 _USER: sa.BindParameter[str] = sa.bindparam("user")
 _IDS: sa.BindParameter[str] = sa.bindparam("ids", expanding=True)
 _episode, _fact = episodes.c, facts.c
+_EPISODE_SHOWN = shown("episode", _episode.session_id)
+_FACT_SHOWN = shown("fact", _fact.fact_id)
 
 _SESSIONS = sa.select(
     _episode.session_id,
@@ -41,9 +45,12 @@ _SESSIONS = sa.select(
         _episode.indexed_version < _episode.version,
         _episode.updated_at > sa.bindparam("changed_after", type_=_episode.updated_at.type),
     ),
-).where(_episode.tenant_id == _TENANT, _episode.user_id == _USER)
+).where(_episode.tenant_id == _TENANT, _episode.user_id == _USER, _EPISODE_SHOWN)
 _EPISODES = sa.select(episodes).where(
-    _episode.tenant_id == _TENANT, _episode.user_id == _USER, _episode.session_id.in_(_IDS)
+    _episode.tenant_id == _TENANT,
+    _episode.user_id == _USER,
+    _episode.session_id.in_(_IDS),
+    _EPISODE_SHOWN,
 )
 # The sessions first, and limited: else SQLite may begin with all messages of the tenant.
 _OPEN = (
@@ -79,7 +86,7 @@ _NOT_COVERED = (
     .order_by(messages.c.created_at.desc(), messages.c.seq.desc())
     .limit(RECENT)
 )
-_MY_FACTS = sa.select(facts).where(_fact.tenant_id == _TENANT, _fact.user_id == _USER)
+_MY_FACTS = sa.select(facts).where(_fact.tenant_id == _TENANT, _fact.user_id == _USER, _FACT_SHOWN)
 _FACTS_BY_ID = _MY_FACTS.where(_fact.fact_id.in_(_IDS))
 _AT_PLACES = sa.tuple_(_fact.session_id, _fact.number).in_(sa.bindparam("places", expanding=True))
 _FACTS_BY_PLACE = _MY_FACTS.where(_AT_PLACES)
@@ -98,7 +105,7 @@ _CLUE: tuple[sa.ColumnElement[Any], ...] = (
     _fact.key,
     _fact.value,
 )
-_MY_CLUES = sa.select(*_CLUE).where(_fact.tenant_id == _TENANT, _fact.user_id == _USER)
+_MY_CLUES = sa.select(*_CLUE).where(_fact.tenant_id == _TENANT, _fact.user_id == _USER, _FACT_SHOWN)
 _HOLDING = _MY_CLUES.where(
     _fact.key == sa.bindparam("key"),
     _fact.kind != "recommendation",
@@ -117,11 +124,18 @@ _CLUES_BY_PLACE = _MY_CLUES.where(_AT_PLACES)
 
 @dataclass(frozen=True, slots=True)
 class Whose:
+    """Whose memory. withheld: the states in the quarantine list of what is left out."""
+
     tenant_id: str
     user_id: str
+    withheld: Sequence[State] = BLOCKED
 
     def params(self, **more: Any) -> dict[str, Any]:
         return {"tenant": self.tenant_id, "user": self.user_id, **more}
+
+    def shown(self, **more: Any) -> dict[str, Any]:
+        """Return the parameters of what leaves out what is withheld."""
+        return self.params(withheld=list(self.withheld), **more)
 
 
 class Known(NamedTuple):
@@ -188,12 +202,12 @@ def read_first(
     A session is `is_late` also if it changed after `changed_after`: an index may take a while to
     show what it has acknowledged.
     """
-    since = whose.params(changed_after=changed_after)
+    since = whose.shown(changed_after=changed_after)
     known = [Known(*row) for row in connection.execute(_SESSIONS, since)]
     scopes = [store.scope_of(kind, whose.tenant_id, whose.user_id) for kind in (SAID, NOTED)]
     sizes = [store.size(connection, scope, left_out=left_out) for scope in scopes]
     read_facts = int(connection.execute(_READ_FACTS, whose.params()).scalar_one())
-    told = [Fact(*row) for row in connection.execute(_TOLD_OF_LATE, whose.params())]
+    told = [Fact(*row) for row in connection.execute(_TOLD_OF_LATE, whose.shown())]
     worth = _worth_a_look(connection, scopes, sizes, _of_others(connection, whose, terms))
     return First(
         known=known,
@@ -222,17 +236,17 @@ def read_clues(
     """Read the facts that the indexes named, and that are still there, by id."""
     found: dict[str, Clue] = {}
     for some in _parts(list(places)):
-        rows = connection.execute(_CLUES_BY_PLACE, whose.params(places=some))
+        rows = connection.execute(_CLUES_BY_PLACE, whose.shown(places=some))
         found.update((row.fact_id, Clue(*row)) for row in rows)
     for ids in _parts(list(fact_ids)):
-        rows = connection.execute(_CLUES, whose.params(ids=ids))
+        rows = connection.execute(_CLUES, whose.shown(ids=ids))
         found.update((row.fact_id, Clue(*row)) for row in rows)
     return found
 
 
 def read_holding(connection: Connection, whose: Whose, key: str, at: datetime) -> Clue | None:
     """Read what holds of a key at a time, if it is one fact alone."""
-    rows = connection.execute(_HOLDING, whose.params(key=key, at=at)).all()
+    rows = connection.execute(_HOLDING, whose.shown(key=key, at=at)).all()
     return Clue(*rows[0]) if len(rows) == 1 else None
 
 
@@ -258,13 +272,13 @@ def read_texts(
     shown = {
         row.session_id: Episode(*row)
         for ids in _parts(list(session_ids))
-        for row in connection.execute(_EPISODES, whose.params(ids=ids))
+        for row in connection.execute(_EPISODES, whose.shown(ids=ids))
     }
     rows: list[Any] = []
     for ids in _parts(list(fact_ids)):
-        rows += connection.execute(_FACTS_BY_ID, whose.params(ids=ids))
+        rows += connection.execute(_FACTS_BY_ID, whose.shown(ids=ids))
     for some in _parts(list(places)):
-        rows += connection.execute(_FACTS_BY_PLACE, whose.params(places=some))
+        rows += connection.execute(_FACTS_BY_PLACE, whose.shown(places=some))
     return shown, {row.fact_id: Fact(*row) for row in rows}
 
 

@@ -37,7 +37,7 @@ KIND = "drop_exchanges"
 
 # Messages go from the beginning, so a look at the first one left tells if there is one to go.
 _first = messages.alias("first")
-_FIRST_LEFT = (
+FIRST_LEFT = (
     sa.select(_first.c.seq)
     .where(_first.c.tenant_id == sessions.c.tenant_id, _first.c.session_id == sessions.c.session_id)
     .order_by(_first.c.seq)
@@ -53,7 +53,7 @@ _WITH_OLD_MESSAGES = (
         sa.and_(
             messages.c.tenant_id == sessions.c.tenant_id,
             messages.c.session_id == sessions.c.session_id,
-            messages.c.seq == _FIRST_LEFT,
+            messages.c.seq == FIRST_LEFT,
         ),
     )
     .where(
@@ -163,11 +163,20 @@ def _remove(
     timezone: str,
     connection: Connection,
 ) -> int:
-    """Remove the turns at a session's beginning that are old and covered, whole; how many."""
     session = lock_session(connection, tenant_id, session_id)
     if session is None:
         return 0
-    here = of_session(messages, tenant_id, session_id)
+    return remove_messages(connection, session, before, now, timezone=timezone)
+
+
+def remove_messages(
+    connection: Connection, session: Session, before: datetime, now: datetime, *, timezone: str
+) -> int:
+    """Remove the turns at a session's beginning that are old and covered, whole; how many.
+
+    The caller holds the lock of the session.
+    """
+    here = of_session(messages, session.tenant_id, session.session_id)
     stays = sa.or_(
         messages.c.seq > session.covered_seq,
         messages.c.created_at >= before,
@@ -182,7 +191,7 @@ def _remove(
         return 0
     lexicon.index_messages_anew(connection, session, timezone=timezone)
     _put_drops(connection, session, now)
-    tally.add(connection, tenant_id, removed_messages=gone)
+    tally.add(connection, session.tenant_id, removed_messages=gone)
     return gone
 
 

@@ -12,14 +12,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app import jobs
+from app import jobs, quarantine
+from app.consents import Consents
 from app.db import Connection
-from app.db.tables import episodes, sessions
+from app.db.locks import lock_user
+from app.db.tables import episodes, messages, sessions
 from app.lexical.store import Counted
 from app.memory import entities, fact_rows, lexicon
 from app.memory.believing import Believed
+from app.quarantine import look_at
 from app.sessions.base import Message, Session
-from app.sessions.rows import lock_session, of_session
+from app.sessions.rows import IN_SESSION, lock_session, of_session
 
 _COUNTS = sa.select(
     episodes.c.version, episodes.c.dropped_sentences, episodes.c.refused_facts
@@ -31,6 +34,16 @@ _COUNTS = sa.select(
 _COVERED_UP_TO = sa.select(episodes.c.covered_seq).where(
     episodes.c.tenant_id == sa.bindparam("tenant"),
     episodes.c.session_id == sa.bindparam("session"),
+)
+
+_LEAVE_UNREAD = (
+    messages.update()
+    .where(
+        IN_SESSION,
+        messages.c.seq.between(sa.bindparam("first"), sa.bindparam("last")),
+        messages.c.memory == "on",
+    )
+    .values(memory="off")
 )
 
 
@@ -55,15 +68,18 @@ def store(
     learned: Learned | None,
     timezone: str,
     now: datetime,
+    consents: Consents,
 ) -> bool:
     """Store what a checkpoint made of a session; False if its memory has moved since.
 
     said: those of the new messages that may be remembered; without any, `learned` is None.
+    Without its user's consent, nothing is stored but that the messages are covered: they are off
+    the record from then on.
     """
     tenant_id, session_id, user_id = session.tenant_id, session.session_id, session.user_id
     # A session, its user, then rows of memory: everybody locks in this order.
     current = lock_session(connection, tenant_id, session_id)
-    fact_rows.lock_user(connection, tenant_id, user_id)
+    lock_user(connection, tenant_id, user_id)
     if current is None:
         raise jobs.LostClaim
     if current.memory_revision != session.memory_revision:
@@ -74,7 +90,10 @@ def store(
         .values(covered_seq=news[-1].seq, memory_revision=session.memory_revision + 1)
     )
     _take_back(connection, session, timezone, now)
-    if learned is None:
+    if learned is None or not consents.within(connection, tenant_id, user_id).memory_enabled:
+        here = {"tenant": tenant_id, "session": session_id}
+        unread = {"first": session.covered_seq + 1, "last": news[-1].seq}
+        connection.execute(_LEAVE_UNREAD, here | unread)
         return True
     _store_episode(connection, session, news, said, learned, now)
     believed = learned.believed
@@ -117,6 +136,8 @@ def _store_episode(
     now: datetime,
 ) -> None:
     which = {"tenant": session.tenant_id, "session": session.session_id}
+    looked = look_at(session.session_id, learned.summary, session.user_id)
+    quarantine.note(connection, session.tenant_id, "episode", [looked], now)
     before = connection.execute(_COUNTS, which).first()
     version, dropped, refused = (0, 0, 0) if before is None else before
     changed: dict[str, Any] = {

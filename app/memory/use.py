@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 
+from app.consents import Consents
 from app.db import Connection, Database
+from app.db.locks import lock_user
 from app.db.tables import episodes, facts
 from app.errors import NotFound
 from app.memory.base import Mark
-from app.memory.fact_rows import lock_user
 from app.sessions.rows import of_session
 
 
@@ -56,8 +56,9 @@ _OWNERS = tuple(
 class Use:
     """Notes what memory is good for; importance and eviction read it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, consents: Consents) -> None:
         self._database = database
+        self._consents = consents
 
     async def record(
         self, tenant_id: str, session_ids: Sequence[str], fact_ids: Sequence[str], now: datetime
@@ -81,12 +82,20 @@ class Use:
     async def mark(
         self, tenant_id: str, user_id: str | None, session_id: str, mark: Mark | None
     ) -> None:
-        """Mark an episode, or take its mark away. Raises `NotFound`; `user_id` None: anybody's."""
-        which: list[Any] = [of_session(episodes, tenant_id, session_id)]
-        if user_id is not None:
-            which.append(episodes.c.user_id == user_id)
-        change = episodes.update().where(*which).values(mark=mark)
-        if not await self._database.write(lambda c: c.execute(change).rowcount):
+        """Mark an episode, or take its mark away; `user_id` None: anybody's.
+
+        Raises `NotFound` and `MemoryDisabled`.
+        """
+        here = of_session(episodes, tenant_id, session_id)
+
+        def change(connection: Connection) -> int:
+            owner = connection.execute(sa.select(episodes.c.user_id).where(here)).scalar()
+            if owner is None or user_id not in (None, owner):
+                return 0
+            self._consents.require_memory(connection, tenant_id, owner)
+            return connection.execute(episodes.update().where(here).values(mark=mark)).rowcount
+
+        if not await self._database.write(change):
             raise NotFound("there is no such memory", param="memory_id")
 
 

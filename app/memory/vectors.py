@@ -5,7 +5,7 @@ Touches: `episodes`, `facts`, `messages`, the embedder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -19,7 +19,7 @@ from app.memory.episodes import Episode
 from app.memory.fact_rows import rows_of_session
 from app.memory.parts import speaker_of
 from app.sessions.base import Message
-from app.sessions.rows import IN_SESSION, MESSAGE
+from app.sessions.rows import IN_SESSION, MESSAGE, of_session
 from app.text.sentences import sentences
 
 MAX_SENTENCES = 32
@@ -218,3 +218,28 @@ def _metadata(episode: Episode, text: str, memory_type: str, more: Metadata) -> 
         "created_at": episode.ended_at.timestamp(),
         **more,
     }
+
+
+def settled(
+    read: Callable[[Connection], Held | None], pushed: Held | None, connection: Connection
+) -> bool:
+    """Say whether the rows are still what was pushed, and note that they are indexed."""
+    current = read(connection)
+    if pushed is None or current is None:
+        return pushed is None and current is None
+    if not pushed.is_same(current):
+        return False
+    episode = pushed.episode
+    indexed = (
+        episodes.update()
+        .where(
+            of_session(episodes, episode.tenant_id, episode.session_id),
+            episodes.c.version == episode.version,
+            episodes.c.updated_at == episode.updated_at,
+        )
+        .values(
+            indexed_version=episode.version,
+            indexed_seq=pushed.indexed_seq,
+        )
+    )
+    return connection.execute(indexed).rowcount == 1

@@ -1,8 +1,8 @@
 """What must not be kept, embedded or logged, found and masked. Touches nothing."""
 
 from app.redact.base import ALWAYS, PERSONAL, Detector, Finding, Kind
+from app.redact.masking import mask_secrets
 from app.redact.redactor import Cleaned, Redactor
-from app.redact.secrets import mask_secrets
 
 __all__ = [
     "ALWAYS",

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypedDict
 
+from app.audit import Actor
+
 State = Literal["open", "closed"]
 Status = Literal["pending", "complete", "interrupted", "failed"]
 MemoryMode = Literal["on", "read", "off"]
@@ -192,9 +194,12 @@ class SessionStore(Protocol):
         """Return messages after `after_seq` in order, unanswered ones included."""
         ...
 
-    async def delete(self, tenant_id: str, session_id: str, *, now: datetime) -> tuple[str, int]:
+    async def delete(
+        self, tenant_id: str, session_id: str, *, now: datetime, actor: Actor | None = None
+    ) -> tuple[str, int]:
         """Remove a session, its messages and its episode; cancel its jobs.
 
+        actor: who does it on its user's behalf, for the audit log.
         Returns the key of the `sync_episode` job that it leaves for the vectors, and the number
         of messages removed.
         Raises `NotFound`.

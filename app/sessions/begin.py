@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from app.db import Connection, db_now
 from app.db.insert import insert_new
 from app.db.tables import messages, sessions
+from app.erased import refuse
 from app.errors import Conflict, NotFound
 from app.sessions.base import Message, NewTurn, Session, Turn
 from app.sessions.limit import Limit
@@ -162,6 +163,7 @@ def _add(
 def _open(connection: Connection, new: NewTurn, now: datetime) -> Session:
     session = lock_session(connection, new.tenant_id, new.session_id)
     if session is None:
+        refuse(connection, new.tenant_id, new.user_id, now)
         row = {
             "tenant_id": new.tenant_id,
             "session_id": new.session_id,

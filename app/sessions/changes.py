@@ -1,6 +1,6 @@
-"""What a user changes of a session: its title, its metadata, that it is open.
+"""What a user changes of a session: its title, its metadata, that it is open, that it is there.
 
-Touches: `sessions`, the jobs.
+Touches: `sessions`, `messages`, `episodes`, the jobs.
 
 Plain functions of a connection.
 """
@@ -15,11 +15,11 @@ import sqlalchemy as sa
 
 from app import jobs
 from app.db import Connection
-from app.db.tables import sessions
+from app.db.tables import episodes, messages, sessions
 from app.errors import NotFound
 from app.sessions.base import Described, Session
 from app.sessions.limit import Limit
-from app.sessions.rows import THIS_SESSION, lock_session
+from app.sessions.rows import THIS_SESSION, lock_session, of_session, put_sync
 
 _DESCRIBE = (
     sessions.update()
@@ -79,6 +79,19 @@ def reopen(
     jobs.cancel(connection, tenant_id, f"session:{session_id}")
     if limit is not None:
         limit.keep(connection, opened, now)
+
+
+def delete(connection: Connection, session: Session, now: datetime) -> tuple[str, int]:
+    """Remove a locked session with its messages and its episode; cancel its jobs.
+
+    Returns the key of the `sync_episode` job that it leaves, and the number of messages.
+    """
+    here = (session.tenant_id, session.session_id)
+    gone = connection.execute(messages.delete().where(of_session(messages, *here)))
+    for table in (episodes, sessions):
+        connection.execute(table.delete().where(of_session(table, *here)))
+    jobs.cancel(connection, session.tenant_id, f"session:{session.session_id}")
+    return put_sync(connection, *here, now=now), gone.rowcount
 
 
 def _locked(

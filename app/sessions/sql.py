@@ -8,13 +8,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from app import jobs
+from app.audit import Actor, note
 from app.db import Connection, Database, db_now
-from app.db.tables import episodes, messages, sessions
+from app.db.tables import messages, sessions
+from app.erased import pseudonym
 from app.errors import NotFound
 from app.sessions.base import Described, Message, NewTurn, Session, State, Status, Turn
 from app.sessions.begin import begin, is_answered
-from app.sessions.changes import describe, reopen
+from app.sessions.changes import delete, describe, reopen
 from app.sessions.limit import Limit
 from app.sessions.listing import counts, page, shown
 from app.sessions.rows import (
@@ -28,7 +29,6 @@ from app.sessions.rows import (
     lock_session,
     micros,
     of_session,
-    put_sync,
 )
 
 
@@ -255,20 +255,20 @@ class SqlSessions:
         rows = await self._database.read(lambda c: c.execute(_AFTER, which).all())
         return [Message(*row) for row in rows]
 
-    async def delete(self, tenant_id: str, session_id: str, *, now: datetime) -> tuple[str, int]:
+    async def delete(
+        self, tenant_id: str, session_id: str, *, now: datetime, actor: Actor | None = None
+    ) -> tuple[str, int]:
         def remove(connection: Connection) -> tuple[str, int]:
             session = lock_session(connection, tenant_id, session_id)
             if session is None:
                 raise NotFound("there is no such session", param="session_id")
             if self._on_delete is not None:
                 self._on_delete(connection, tenant_id, session.user_id, session_id, now)
-            gone = connection.execute(
-                messages.delete().where(of_session(messages, tenant_id, session_id))
-            )
-            for table in (episodes, sessions):
-                connection.execute(table.delete().where(of_session(table, tenant_id, session_id)))
-            jobs.cancel(connection, tenant_id, f"session:{session_id}")
-            return put_sync(connection, tenant_id, session_id, now=now), gone.rowcount
+            key, gone = delete(connection, session, now)
+            if actor is not None:
+                whose, counts = pseudonym(tenant_id, session.user_id), {"messages": gone}
+                note(connection, actor, "session.delete", subject=whose, counts=counts, now=now)
+            return key, gone
 
         return await self._database.write(remove)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from xml.etree.ElementTree import Element, ParseError
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import XMLParser
@@ -19,6 +19,8 @@ _OUTBOUND = "{http://soap.sforce.com/2005/09/outbound}"
 _NIL = "{http://www.w3.org/2001/XMLSchema-instance}nil"
 _TYPE = "{http://www.w3.org/2001/XMLSchema-instance}type"
 
+MOST_DEEP = 50  # an outbound message is seven
+
 ACK = Ack(
     200,
     "text/xml",
@@ -27,6 +29,22 @@ ACK = Ack(
     b'<soapenv:Body><notificationsResponse xmlns="http://soap.sforce.com/2005/09/outbound">'
     b"<Ack>true</Ack></notificationsResponse></soapenv:Body></soapenv:Envelope>",
 )
+
+
+class _Shallow(TreeBuilder):
+    """Builds no tree that is deeper than calls: looking through it would break there."""
+
+    _depth = 0
+
+    def start(self, tag: str, attrs: dict[str, str], /) -> Element:
+        self._depth += 1
+        if self._depth > MOST_DEEP:
+            raise UnreadableDelivery(f"the XML is nested more than {MOST_DEEP} deep; refused")
+        return super().start(tag, attrs)
+
+    def end(self, tag: str, /) -> Element:
+        self._depth -= 1
+        return super().end(tag)
 
 
 def organization(xml: bytes) -> str:
@@ -46,7 +64,7 @@ def bodies(xml: bytes) -> list[dict[str, Any]]:
 
 def _notifications(xml: bytes) -> Element:
     # In UTF-8 whatever it claims: that is what Salesforce writes, and no other can hide a DTD.
-    parser = XMLParser(encoding="utf-8", forbid_dtd=True)
+    parser = XMLParser(target=_Shallow(), encoding="utf-8", forbid_dtd=True)
     try:
         parser.feed(xml)
         root: Element = parser.close()

@@ -74,12 +74,16 @@ def refused(response: httpx.Response, status: int) -> Json:
 
 
 async def key(
-    runtime: Runtime, role: Role, *, tenant: str = "default", user: str | None = None
+    runtime: Runtime,
+    role: Role,
+    *,
+    tenant: str = "default",
+    user: str | None = None,
+    **fields: Any,
 ) -> dict[str, str]:
     """Create a key and return the header that presents it."""
-    _, secret = await runtime.keys.create(
-        role=role, tenant_id=tenant, user_id=user, now=runtime.clock()
-    )
+    chosen = {"now": runtime.clock(), **fields}
+    _, secret = await runtime.keys.create(role=role, tenant_id=tenant, user_id=user, **chosen)
     return {"Authorization": f"Bearer {secret}"}
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +59,35 @@ async def test_a_full_disk_is_a_507_and_nothing_is_half_stored(tmp_path: Path) -
         plain = await client.post("/chat", json={"message": text[:30_000], "session_id": "s2"})
         assert refused(document, 507)["code"] == "storage_full"
         assert refused(plain, 507)["code"] == "storage_full"
+        item = {"namespace": ["n"], "key": "k", "value": {"text": text}}
+        writes: tuple[tuple[str, str, dict[str, Any]], ...] = (
+            ("POST", "/documents/file", {"files": {"file": ("a.txt", text.encode())}}),
+            ("PUT", "/store/items", {"json": item}),
+        )
+        for method, path, body in writes:
+            told = refused(await client.request(method, path, **body), 507)
+            assert told["code"] == "storage_full"
         assert await stats(client) == before
         assert (await read(client, at("documents", "d1")))["text"] == "A text."
         refused(await client.get(at("sessions", "s2")), 404)
         refused(await client.get(at("documents", "n0")), 404)
         assert answered(await client.get("/health/live"))
+        await runtime.database.write(_allow_all)
+        for method, path, body in writes:
+            answered(await client.request(method, path, **body))
+        answered(await client.post("/documents", json={"documents": many}))
+        with closing(sqlite3.connect(tmp_path / "service.db")) as raw:
+            assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def _allow_pages(connection: Connection) -> None:
     """Set SQLite's own limit, on the connection that writes; beyond it the disk counts as full."""
     pages = connection.execute(sa.text("PRAGMA page_count")).scalar_one()
     connection.execute(sa.text(f"PRAGMA max_page_count={pages}"))
+
+
+def _allow_all(connection: Connection) -> None:
+    connection.execute(sa.text("PRAGMA max_page_count=1000000"))
 
 
 async def test_an_error_within_a_stream_carries_the_request_s_id() -> None:

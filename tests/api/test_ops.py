@@ -49,6 +49,7 @@ async def test_a_healthy_service_says_so_of_each_part() -> None:
         "chat_model",
         "summary_model",
         "embedder",
+        "limits",
     }
     assert {part["status"] for part in ready["parts"].values()} == {"ok"}
     assert ready["summaries"] == {"pending": 0, "failed": 0, "last_error": None}

@@ -182,6 +182,7 @@ def _documents(runtime: Runtime, embedder: Embedder) -> Documents:
         runtime.jobs,
         runtime.index,
         embedder,
+        redactor=runtime.door.redactor,
         run_now=run_now,
         clock=runtime.clock,
     )

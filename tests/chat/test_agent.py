@@ -336,7 +336,7 @@ async def test_a_later_turn_sees_the_calls_of_an_earlier_one(model: ModelServer)
         "assistant",
         "user",
     ]
-    assert messages[3]["content"] == "Found the documents d1."
+    assert messages[3]["content"] == "Documents found: 1."
 
 
 async def test_without_a_key_the_same_path_searches_and_answers() -> None:

@@ -325,3 +325,20 @@ def test_a_service_that_is_not_there_or_refuses_the_key_is_told(url: str) -> Non
     ):
         lost.get(ADA, "k")
     assert (nowhere.value.status, nowhere.value.code) == (404, "not_found")
+
+
+def test_a_put_without_the_user_s_consent_says_so_and_reads_and_deletions_go_on(url: str) -> None:
+    user = uuid.uuid4().hex
+    with MemoryStore(url, user_id=user) as store:
+        store.put(ADA, "tea", {"text": "Ada likes tea."})
+        consent = {"memory_enabled": False, "pii_storage_allowed": True}
+        httpx.put(f"{url}/users/{user}/consent", json=consent).raise_for_status()
+        with pytest.raises(StoreError, match="does not allow that anything is remembered") as no:
+            store.put(ADA, "coffee", {"text": "Ada likes coffee."})
+        there = store.get(ADA, "tea")
+        store.delete(ADA, "tea")
+        left = store.search(ADA)
+    assert (no.value.status, no.value.code) == (403, "memory_disabled")
+    assert there is not None
+    assert there.value == {"text": "Ada likes tea."}
+    assert left == []

@@ -16,6 +16,8 @@ from app.index.filters import (
     MAX_CONDITIONS,
     MAX_DEPTH,
     MAX_VALUES,
+    both,
+    fields,
     matches,
     refused,
     required,
@@ -56,6 +58,25 @@ ROWS = st.dictionaries(FIELDS, SCALARS | st.lists(st.sampled_from(["x", "y", "1"
 @given(filter=FILTERS, metadata=ROWS)
 def test_two_readings_of_a_filter_agree(filter: dict[str, Any], metadata: dict[str, Any]) -> None:
     assert matches(filter, metadata) is pinecone_filters.passes(filter, metadata)
+
+
+@given(bound=FILTERS, asked=FILTERS | JSON, metadata=ROWS)
+def test_what_is_asked_for_only_ever_narrows_what_may_be_read(
+    bound: dict[str, Any], asked: Any, metadata: dict[str, Any]
+) -> None:
+    try:
+        validate(asked)
+    except InvalidFilter:
+        with pytest.raises(InvalidFilter):
+            matches({"$and": [bound, asked]}, metadata)
+        return
+    together = both(bound, asked)
+    assert together is not None
+    expected = matches(bound, metadata) and matches(asked, metadata)
+    assert matches(together, metadata) is expected
+    assert pinecone_filters.passes(dict(together), metadata) is expected
+    if expected:
+        assert fields(together) == fields(bound) | fields(asked)
 
 
 @given(filter=JSON)

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from app.db.tables import after, jobs
 from app.errors import Conflict
-from app.knowledge.documents import Stored
 from app.knowledge.search import Found
+from app.knowledge.stored import Stored
 from app.wiring import Runtime
 from ingest.document import Document, chunks
 from tests.served import served

@@ -56,6 +56,7 @@ async def test_a_document_whose_job_another_is_at_is_stored_and_told_to_come_lat
             runtime.jobs,
             runtime.index,
             runtime.embedder,
+            redactor=runtime.door.redactor,
             run_now=run_now,
             clock=runtime.clock,
         )

@@ -12,7 +12,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequest, UpstreamError
-from app.knowledge.documents import Stored
+from app.knowledge.stored import Stored
 from ingest.document import Document, chunks
 from tests.api.calls import chat
 from tests.knowledge.calls import (

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from app.errors import UpstreamError
-from app.knowledge.documents import Stored
 from app.knowledge.search import Found
+from app.knowledge.stored import Stored
 from app.wiring import Runtime
 from ingest.document import chunks
 from tests.api.calls import chat

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.llm.blocks import TAGS, Block, block, container, defuse, read, texts
+from app.text.tags import GAP
 
+LIKE_OURS = re.compile(rf"<{GAP}/?{GAP}(?:{'|'.join(TAGS)})\b", re.IGNORECASE)
+UNSEEN_ONES = ["\u200b", "\u202e", "\u2066", "\u00ad", "\ufe0f", "\U000e0020", "\u061c", "\ufeff"]
 PIECES = ["<", "</", ">", "document", "memory", "question", " ", "\n", '"', "id=", "x", "<b>", "&"]
 TEXTS = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
 
@@ -19,6 +24,21 @@ def test_what_is_written_is_read_again(known: list[str], asked: str, tag: str) -
     assert texts("document", message) == [text.strip() for text in known]
     assert texts("question", message) == [asked.strip()]
     assert texts(tag, block(tag, asked)) == [asked.strip()]
+
+
+@given(
+    st.lists(
+        st.sampled_from([*PIECES, *UNSEEN_ONES, *TAGS, *map(str.upper, TAGS), "\uff1c", "&lt;"])
+        | st.text(max_size=3)
+    ).map("".join),
+    st.sampled_from(TAGS),
+    TEXTS,
+)
+def test_no_text_closes_its_block_nor_opens_another(text: str, tag: str, id: str) -> None:
+    """However the tag is written, between characters that nobody sees."""
+    written = block(tag, text, id=id)
+    assert [one.start() for one in LIKE_OURS.finditer(written)] == [0, written.rindex("</")]
+    assert written.endswith(f"</{tag}>")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from app.consents import Consent, Consents
 from app.db import Database
 from app.errors import Conflict, InvalidRequest, NotFound
 from app.memory.blocks import Blocks
@@ -19,7 +20,8 @@ NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 @pytest.fixture
 def blocks(database: Database) -> Blocks:
-    return Blocks(database, max_chars=20, clock=lambda: NOON)
+    consents = Consents(database, default=Consent(True, True), clock=lambda: NOON)
+    return Blocks(database, consents, max_chars=20, clock=lambda: NOON)
 
 
 async def test_blocks_are_there_with_the_human_first_and_without_empty_ones(

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from app.db import Connection, Database
+from app.db.locks import lock_user
 from app.db.tables import fact_sightings, facts, jobs, store_items
-from app.memory.fact_rows import lock_user
 from app.memory.forgetting import forget_facts
 from app.memory.item_ops import ListNamespaces, Namespace, Put, Search, item_text
 from app.memory.item_rows import found, items_at, namespaces, write

@@ -40,6 +40,7 @@ def upgrade() -> None:
         sa.Column("tenant_id", sa.Text(), nullable=False),
         sa.Column("user_hash", sa.Text(), nullable=False),
         sa.Column("erased_at", sa.BigInteger(), nullable=False),
+        sa.Column("finished_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("tenant_id", "user_hash"),
     )
     op.create_table(

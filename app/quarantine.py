@@ -1,1 +1,0 @@
-"""Stored texts that read like instructions, for review. Touches: `quarantine`."""
