@@ -38,13 +38,18 @@ def pseudonym(tenant_id: str, user_id: str) -> str:
     return f"user:{user_hash(tenant_id, user_id)[:24]}"
 
 
-def bury(connection: Connection, tenant_id: str, user_id: str, now: datetime) -> None:
-    """Set a tombstone: the user is being erased, until `finish` says that it is done."""
+def bury(connection: Connection, tenant_id: str, user_id: str, now: datetime) -> bool:
+    """Set a tombstone: the user is being erased, until `finish` says that it is done.
+
+    Says whether there was none; else the user was erased before, and not let in again.
+    """
     lock_user(connection, tenant_id, user_id)
     which = _which(tenant_id, user_id)
     row = {"tenant_id": tenant_id, "user_hash": which["hash"], "erased_at": now}
-    if not insert_new(connection, erased_users, row, key=["tenant_id", "user_hash"]):
+    is_first = insert_new(connection, erased_users, row, key=["tenant_id", "user_hash"])
+    if not is_first:
         connection.execute(_AGAIN, {**which, "at": now})
+    return is_first
 
 
 def finish(connection: Connection, tenant_id: str, user_id: str, now: datetime) -> None:

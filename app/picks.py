@@ -271,8 +271,20 @@ def pick_redactor(settings: Settings) -> Redactor:
     if unknown := also - PERSONAL - ALWAYS:
         known = ", ".join(sorted(kind.lower() for kind in PERSONAL))
         raise Misconfigured(f"REDACTED_TYPES: {', '.join(sorted(unknown))} is not one of {known}")
-    detector = PatternDetector(region=settings.phone_region)
+    detector = PatternDetector(region=_phone_region(settings.phone_region))
     return Redactor(detector, also=frozenset(kind for kind in PERSONAL if kind in also))
+
+
+def _phone_region(given: str) -> str:
+    region = given.strip().upper() or "US"
+    if region != "US":
+        from phonenumbers import SUPPORTED_REGIONS  # slow to load
+
+        if region not in SUPPORTED_REGIONS:
+            raise Misconfigured(
+                f"PHONE_REGION={given[:80]}: the two letters of a country are expected, DE say"
+            )
+    return region
 
 
 def pick_embedder(settings: Settings) -> Embedder:

@@ -45,7 +45,7 @@ class Settings(BaseSettings):
 
     # Serving
     host: str = "127.0.0.1"
-    port: int = 8000
+    port: int = Field(8000, ge=0, le=65_535)
     log_level: str = "INFO"
     max_body_bytes: int = Field(10 * 1024 * 1024, gt=0)
     max_upload_bytes: int = Field(100 * 1024 * 1024, gt=0)
@@ -80,7 +80,7 @@ class Settings(BaseSettings):
     memory_consent: bool = True
     pii_consent: bool = True
     redacted_types: str = ""
-    phone_region: str = Field("US", pattern="^[A-Z]{2}$")
+    phone_region: str = "US"
     person_fields: str = "user_id"
     quarantine: Literal["flag", "withhold"] = "flag"
 

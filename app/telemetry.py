@@ -31,7 +31,7 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logs(level: str) -> None:
-    """Send all logs through one handler on standard error. For entry points only."""
+    """Send all logs, and warnings, through one handler on standard error. For entry points only."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
@@ -39,3 +39,4 @@ def set_up_logs(level: str) -> None:
     root.setLevel(level.upper())
     for noisy in ("httpx", "httpx2", "pinecone", "groq", "alembic"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.captureWarnings(True)  # else Python prints them as they are, between the lines

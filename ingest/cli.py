@@ -80,7 +80,12 @@ class _DirectSink:
     async def put(self, documents: Sequence[Document]) -> Stored:
         with _told():
             result = await self._documents.put(self._tenant, documents)
-        return Stored(result.stored, result.unchanged, redacted=result.redacted)
+        return Stored(
+            result.stored,
+            result.unchanged,
+            left_out=len(result.left_out),
+            redacted=result.redacted,
+        )
 
     async def ids(self, source: str, after: str | None) -> Sequence[str]:
         with _told():

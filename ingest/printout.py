@@ -63,10 +63,13 @@ def as_text(outcomes: Sequence[Outcome]) -> str:
 def _lines(outcome: Outcome) -> list[str]:
     lines = [f"{outcome.file}: {_headline(outcome)}"]
     if isinstance(outcome.report, Report):
-        lines += [f"  {line}" for line in _details(outcome.report)]
+        has_summary = outcome.stored is None or not outcome.stored.left_out
+        lines += [f"  {line}" for line in _details(outcome.report, has_summary=has_summary)]
     elif outcome.report is not None:
         lines.append(f"  passages of a text, source {outcome.report.source!r}")
         lines += [f"  warning: {warning}" for warning in outcome.report.warnings]
+    if outcome.stored is not None:
+        lines += [f"  {line}" for line in _withheld(outcome.stored)]
     lines += [_indented(sample) for sample in outcome.samples]
     return lines
 
@@ -85,7 +88,17 @@ def _tally(stored: Stored) -> str:
     return f"{told}, {stored.removed:,} removed" if stored.removed else told
 
 
-def _details(report: Report) -> list[str]:
+def _withheld(stored: Stored) -> list[str]:
+    lines = []
+    if stored.left_out:
+        lines.append(f"left out, for they name a user who was erased: {stored.left_out:,}")
+    if stored.redacted:
+        kinds = sorted(stored.redacted.items())
+        lines.append("redacted: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds))
+    return lines
+
+
+def _details(report: Report, *, has_summary: bool) -> list[str]:
     known_by = f"column {report.key!r}" if report.key else "their content"
     lines = [
         f"kind {report.kind}, source {report.source!r}, {_format(report)}",
@@ -95,7 +108,7 @@ def _details(report: Report) -> list[str]:
     if report.duplicates:
         repeat = "row repeats" if report.duplicates == 1 else "rows repeat"
         lines.append(f"{report.duplicates:,} {repeat} an earlier one and became no document")
-    if report.summary_id:
+    if report.summary_id and has_summary:
         lines.append("a summary of the whole table was written too")
     if report.skipped_total:
         lines.append(f"{_many(report.skipped_total, 'row')} skipped:")

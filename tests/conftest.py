@@ -10,10 +10,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from app.db import metadata, open_database
 from tests.postgres import execute, fresh_database, postgres_server
 from tests.redis import RedisServer, redis_server
+
+# How long an example takes, the machine says.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from app.settings import Settings, read_settings
 from tests.served import ROOT, free_port, service
 
 EXAMPLE = (ROOT / ".env.example").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
 COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -75,6 +76,14 @@ def test_the_example_names_exactly_the_settings_and_in_their_order() -> None:
 
 
 @pytest.mark.usefixtures("bare_environment")
+def test_the_readme_explains_every_setting_and_names_tests_that_are_there() -> None:
+    assert [name for name in SETTING_NAMES if f"`{name}`" not in README] == []
+    named = set(re.findall(r"`(?:\w+=\d+ )?((?:tests/)?[\w/]*\btest_\w+\.py|tests/\w+)`", README))
+    assert len(named) > 20
+    there = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*")]
+    assert {one for one in named if not any(f"/{it}".endswith(f"/{one}") for it in there)} == set()
+
+
 def test_each_value_in_the_example_is_the_default_and_no_placeholder_is_a_key(
     tmp_path: Path,
 ) -> None:
@@ -257,3 +266,12 @@ def test_a_time_zone_that_there_is_none_of_is_refused_at_start(
         read_settings()
     monkeypatch.setenv("TIMEZONE", "")
     assert read_settings().timezone == "UTC"
+
+
+def test_a_port_that_there_is_none_of_is_refused_at_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PORT", "99999")
+    with pytest.raises(Misconfigured, match=r"PORT: .*65535"):
+        read_settings()

@@ -96,6 +96,7 @@ def _calls(secrets: dict[str, str]) -> Iterator[tuple[str, str, dict[str, Any]]]
         f"/webhooks/generic/{token}",
         f"/webhooks/generic/{token}x",
         f"/webhooks//generic/{token}",
+        f"/Webhooks/generic/{token}",
         f"/webhooks/generic/{token}/more?token={token}",
         f"/webhooks/salesforce/{secrets['SALESFORCE_WEBHOOK_TOKEN']}",
         f"/webhooks/hubspot/{_marker('webhook_sources')}",

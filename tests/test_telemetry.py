@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from app.background import Background
 from app.redact import mask_secrets
 from app.telemetry import JsonLines, request_id
-from tests.served import service
+from tests.served import ROOT, served, service
 from tests.wire.openai import model_server
 
 SECRET = "Zanzibar9913"
@@ -96,6 +98,20 @@ def test_secrets_are_masked_in_messages_and_in_traces(log: Log, text: str) -> No
     assert "[secret]" in failed["error"]
     assert failed["error"].startswith("Traceback")
     assert secret not in json.dumps([told, failed])
+
+
+def test_a_warning_of_a_library_is_a_line_like_any_other() -> None:
+    """In a process of its own, for warnings are the whole process's."""
+    program = (
+        "import warnings; from app.telemetry import set_up_logs; set_up_logs('info'); "
+        "warnings.warn('gsk_abcdefghijklmnop is of no use\\nto anybody', RuntimeWarning)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    (line,) = [json.loads(line) for line in said.stderr.splitlines()]
+    assert (line["level"], line["logger"]) == ("warning", "py.warnings")
+    assert "RuntimeWarning: [secret] is of no use\nto anybody" in line["message"]
 
 
 def test_what_is_no_secret_stays() -> None:
@@ -180,3 +196,23 @@ def use(client: httpx.Client, said: str) -> None:
     assert ask(client, said, "refused", filters=filters).status_code == 422
     broken = client.post("/chat", content=f'{{"message": "{SECRET}')
     assert broken.status_code in (400, 422)
+
+
+@pytest.mark.parametrize(
+    ("path", "logged"),
+    [
+        ("/users/ada%40example.org/consent", "/users/***/consent"),
+        ("/users/ada%40example.org", "/users/***"),
+        ("/users/consent/consent", "/users/***/consent"),
+        ("/quarantine/block/ada%40example.org/human", "/quarantine/block/***"),
+        ("/sessions/s1/close", "/sessions/s1/close"),
+    ],
+)
+async def test_the_access_log_names_no_user(
+    path: str, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with served() as (client, _):
+        await client.put(path, json={})
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "app.access"]
+    assert line.split()[1] == logged

@@ -21,7 +21,7 @@ from app.api.deps import (
     Zone,
     count_question,
 )
-from app.api.responses import documented, error_body, event, event_stream
+from app.api.responses import EVENTS, documented, error_body, event, event_stream
 from app.chat.ask import Ask, HistoryWish, Mode, Strategy
 from app.chat.running import Answer, Failed, Running, Step
 from app.errors import TooLarge
@@ -139,7 +139,7 @@ class ChatResponse(BaseModel):
         200: {
             "description": "The reply; with `stream: true`, the events `token`, `sources`, "
             "`done` and `error`, and `step` for each tool that an agent called.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": EVENTS,
         },
         **documented(400, 403, 404, 409, 413, 422, 429, 502, 504, 507),
     },

@@ -65,13 +65,16 @@ async def get_consent(user: UserInPath, caller: CallerDep, runtime: RuntimeDep) 
     return _out(user, await runtime.consents.of(caller.tenant_id, user))
 
 
-@router.put("/users/{user_id:path}/consent", responses=documented(400, 403, 404, 413, 422, 507))
+@router.put(
+    "/users/{user_id:path}/consent", responses=documented(400, 403, 404, 409, 413, 422, 507)
+)
 async def put_consent(
     body: ConsentIn, user: UserInPath, caller: CallerDep, runtime: RuntimeDep
 ) -> ConsentOut:
     """Say what a user allows from now on.
 
-    What was remembered before stays, unused, until it is allowed again or erased.
+    What was remembered before stays, unused, until it is allowed again or erased. A user who was
+    erased is let in again by this: replayed events and imports may name them then.
     """
     said = Consent(body.memory_enabled, body.pii_storage_allowed, body.retention_days)
     return _out(user, await runtime.consents.put(caller.tenant_id, user, said, caller.actor))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Self, TypeVar, cast
 
@@ -30,6 +31,7 @@ from app.wiring import Runtime
 
 T = TypeVar("T")
 ID_BYTES = 512  # Postgres refuses an index entry of more than a third of a page
+MOST_UNKNOWN = 20  # fields of a body
 KEYLESS = ("local", "anonymous")
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
@@ -41,6 +43,15 @@ class Body(BaseModel):
     """A request's body: a field that we don't know is an error, for it may have mattered."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_no_flood(cls, given: object) -> object:
+        # Each unknown field is an error of its own: a million would stop the service for a while.
+        known = len(cls.model_fields)
+        if isinstance(given, Mapping) and len(given) > known + MOST_UNKNOWN:
+            raise ValueError(f"has {len(given)} fields, of which {known} at most can be known")
+        return given
 
 
 class Change(Body):

@@ -6,7 +6,15 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    FailFast,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from app.api.deps import AdminDep, Body, Id, RuntimeDep, Storable, Text
 from app.api.responses import documented
@@ -17,6 +25,13 @@ router = APIRouter(tags=["documents"])
 
 MAX_DOCUMENTS = 1_000
 MAX_TEXT_CHARS = 500_000
+MOST_METADATA = 10_000  # more than an index takes: each wrong one is an error of its own
+
+
+def _few(given: Any) -> Any:
+    if isinstance(given, dict) and len(given) > MOST_METADATA:
+        raise ValueError(f"has {len(given)} fields, the limit is {MOST_METADATA}")
+    return given
 
 
 def _metadata_value(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
@@ -54,6 +69,7 @@ class DocumentIn(Body):
     ] = None
     metadata: Annotated[
         dict[str, MetadataValue],
+        BeforeValidator(_few),
         Storable,
         Field(
             default_factory=dict,
@@ -64,7 +80,9 @@ class DocumentIn(Body):
 
 
 class DocumentsIn(Body):
-    documents: Annotated[list[DocumentIn], Field(min_length=1, max_length=MAX_DOCUMENTS)]
+    documents: Annotated[
+        list[DocumentIn], Field(min_length=1, max_length=MAX_DOCUMENTS), FailFast()
+    ]
 
 
 class StoredOut(BaseModel):

@@ -109,7 +109,7 @@ async def list_facts(
     return FactList(facts=[fact_out(fact, at) for fact in found], next_cursor=more)
 
 
-@router.post("/memories/facts", responses=documented(400, 403, 413, 422, 507))
+@router.post("/memories/facts", responses=documented(400, 403, 409, 413, 422, 507))
 async def store_fact(body: NewFact, caller: CallerDep, runtime: RuntimeDep) -> KeptFact:
     """Store a fact by itself; one that is known already is seen once more, and no second one."""
     now = runtime.clock()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, ValidationError, WrapValidator
+from pydantic import BaseModel, FailFast, Field, ValidationError, WrapValidator
 
 from app.api.deps import Body, CallerDep, Id, RuntimeDep, Text, Zone
 from app.api.responses import documented
@@ -44,7 +44,7 @@ class LineIn(Body):
 
 
 class ConversationIn(Body):
-    messages: Annotated[list[LineIn], Field(min_length=1)]
+    messages: Annotated[list[LineIn], Field(min_length=1), FailFast()]
     session_id: Annotated[
         Id | None,
         Field(
@@ -55,7 +55,7 @@ class ConversationIn(Body):
 
 
 class ImportRequest(Body):
-    conversations: Annotated[list[ConversationIn], Field(min_length=1)]
+    conversations: Annotated[list[ConversationIn], Field(min_length=1), FailFast()]
     user_id: Annotated[
         Id | None, Field(description="Whose memory it is; counts from gateways and admins only.")
     ] = None

@@ -33,7 +33,7 @@ router = APIRouter(prefix="/store", tags=["items"])
 T = TypeVar("T", bound=Op)
 
 
-@router.post("/batch", responses=documented(400, 403, 413, 422, 502, 504, 507))
+@router.post("/batch", responses=documented(400, 403, 409, 413, 422, 502, 504, 507))
 async def run_batch(body: BatchIn, caller: CallerDep, runtime: RuntimeDep) -> BatchOut:
     """Do operations on a user's items in one transaction.
 
@@ -59,7 +59,7 @@ async def get_item(
     return item_out(await _one(runtime.items, caller.tenant_id, user, Get(tuple(namespace), key)))
 
 
-@router.put("/items", responses=documented(400, 403, 413, 422, 507))
+@router.put("/items", responses=documented(400, 403, 409, 413, 422, 507))
 async def put_item(
     body: ItemIn, caller: CallerDep, runtime: RuntimeDep, user_id: UserQuery = None
 ) -> ItemOut:
@@ -71,7 +71,7 @@ async def put_item(
     return item_out(await _one(runtime.items, caller.tenant_id, user, Get(put.namespace, put.key)))
 
 
-@router.delete("/items", responses=documented(403, 404, 422))
+@router.delete("/items", responses=documented(403, 404, 409, 422))
 async def delete_item(
     caller: CallerDep,
     runtime: RuntimeDep,

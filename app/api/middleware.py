@@ -19,7 +19,11 @@ from app.telemetry import request_id
 log = logging.getLogger("app.access")
 
 # A webhook's token stands in its URL, also in one that is misspelt around it.
-_SECRET = re.compile(r"(/webhooks/+(?!inbox/)[^/]+/+).+")
+_SECRET = re.compile(r"(/webhooks/+(?!inbox/)[^/]+/+).+", re.IGNORECASE)
+# The id of a user may be an e-mail address, and stands in the names of quarantined memories, too.
+_PERSON = re.compile(
+    r"(/users/+|/quarantine/+[^/]+/+).+?(/(?:consent|export|import)/*)?$", re.IGNORECASE
+)
 _NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 # FastAPI's pages of documentation load their parts from elsewhere, and begin with a line of script.
 _PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")
@@ -84,7 +88,7 @@ class Envelope:
             await render(failure)(scope, receive, tagged)
         finally:
             milliseconds = (time.monotonic() - began) * 1000
-            path = _SECRET.sub(r"\1***", scope["path"])
+            path = _PERSON.sub(r"\1***\2", _SECRET.sub(r"\1***", scope["path"]))
             log.info("%s %s %d %.1f ms", scope["method"], path, status, milliseconds)
             request_id.reset(token)
 

@@ -21,7 +21,7 @@ from app.api.openai_callers import (
 )
 from app.api.openai_replies import Completion, Reply, data, reply_of
 from app.api.openai_requests import CompletionRequest, Told, read_messages
-from app.api.responses import documented, error_body, event_stream, in_openai_terms
+from app.api.responses import EVENTS, documented, error_body, event_stream, in_openai_terms
 from app.chat.ask import Ask, Mode
 from app.chat.place import Wish
 from app.chat.running import Answer, Failed, Running
@@ -68,7 +68,7 @@ async def get_model(model_id: str, caller: CallerDep, runtime: RuntimeDep) -> Mo
         200: {
             "description": "OpenAI's `chat.completion`; with `stream: true`, its chunks as "
             "server-sent events. Citations are `annotations`.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": EVENTS,
         },
         **documented(400, 403, 404, 409, 413, 422, 429, 502, 504, 507),
     },

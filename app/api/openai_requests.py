@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, FailFast, Field
 
 from app.api.deps import Storable
 from app.errors import InvalidRequest
@@ -50,7 +50,7 @@ class MessageIn(BaseModel):
         Storable,
         Field(description="A string, or parts, of which the texts count.", examples=["Hello!"]),
     ] = None
-    tool_calls: Annotated[list[dict[str, Any]] | None, Storable] = None
+    tool_calls: Annotated[list[dict[str, Any]] | None, Field(max_length=1_000), Storable] = None
     tool_call_id: Annotated[str | None, Storable] = None
 
     def text(self) -> str:
@@ -82,6 +82,7 @@ class CompletionRequest(BaseModel):
             description="The conversation so far; the user's message last.",
             examples=[[{"role": "user", "content": "When does Acme Corp's contract renew?"}]],
         ),
+        FailFast(),  # each wrong message is an error of its own, and there may be a million
     ]
     stream: bool | None = False
     stream_options: StreamOptions | None = None

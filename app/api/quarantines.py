@@ -76,7 +76,15 @@ async def list_quarantine(
 @router.post("/quarantine/{kind}/{ref:path}", responses=documented(400, 403, 404, 413, 422, 507))
 async def decide_quarantine(
     kind: Kind,
-    ref: Annotated[str, Path(min_length=1, max_length=MOST_REF_CHARS), Storable],
+    ref: Annotated[
+        str,
+        Path(
+            min_length=1,
+            max_length=MOST_REF_CHARS,
+            description="As `GET /quarantine` lists it, escaped.",
+        ),
+        Storable,
+    ],
     body: DecisionIn,
     caller: WholeAdminDep,
     runtime: RuntimeDep,

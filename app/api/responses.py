@@ -25,6 +25,15 @@ from app.telemetry import request_id
 _CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MOST_TOLD_CHARS = 1_000
+# What OpenAPI shows of a stream: of one event, for the next of them has another type.
+EVENTS: dict[str, Any] = {
+    "text/event-stream": {
+        "itemSchema": {
+            "type": "object",
+            "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+        }
+    }
+}
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 _OPENAI = "/v1/"
 # Where OpenAI's clients call with a base URL that lacks its /v1, or an endpoint that we don't have.
@@ -43,13 +52,20 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
+_BY_REFERENCE: dict[str, Any] = {
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
+}
+
+
 def documented(*statuses: int, keyed: bool = True) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI entries of the error statuses that a route may answer with.
 
     keyed: it needs a caller, who may be of the wrong kind or ask too often; the call is noted.
     """
     of_callers = (401, 403, 429, 507) if keyed else (401,)
-    return {status: {"model": ErrorBody} for status in sorted({*of_callers, *statuses, 500, 503})}
+    # Named once as a model, then by reference: FastAPI builds a validator for every model named.
+    others = dict.fromkeys(sorted({*of_callers, *statuses, 500, 503}), _BY_REFERENCE)
+    return {**others, 401: {"model": ErrorBody}}
 
 
 def error_body(error: AppError) -> dict[str, Any]:

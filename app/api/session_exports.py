@@ -71,13 +71,33 @@ class Export(ExportedSession):
     messages: list[MessageOut | ExportedMessage]
 
 
+class LineToImport(BaseModel):
+    role: Literal["user", "assistant"]
+    content: str
+    created_at: datetime
+    speaker: str | None = None
+
+
+class ConversationToImport(BaseModel):
+    session_id: str
+    messages: list[LineToImport]
+
+
+class ExportToImport(BaseModel):
+    """With `format=import`: a body for `POST /memories/import`."""
+
+    user_id: str
+    timezone: str | None
+    conversations: list[ConversationToImport]
+
+
 @router.get(
     "/sessions/{session_id:path}/export",
     response_class=StreamingResponse,
     responses={
         200: {
             "description": "The session in the format that was asked for.",
-            "model": Export,
+            "model": Export | ExportToImport,
             "content": {"text/markdown": {"schema": {"type": "string"}}},
         },
         **documented(403, 404, 422, 507),

@@ -211,7 +211,9 @@ async def get_receipt(
     With a document filter, it names the documents that pass it now; `withheld` counts the others.
     """
     message, owner = await runtime.sessions.message(caller.tenant_id, message_id)
-    if caller.may_see(user_id) not in (None, owner) or message.role != "assistant":
+    if caller.may_see(user_id) not in (None, owner):
+        raise NotFound("there is no such message", param="message_id")
+    if message.role != "assistant":
         raise NotFound("there is no such reply", param="message_id")
     await note_look(runtime, caller, "session.read", owner)
     receipt = None

@@ -37,7 +37,8 @@ _DOCUMENT: dict[str, Any] = {
 class RestoredOut(BaseModel):
     """Rows by part of the document.
 
-    `restored` were not there, `unchanged` were. `left_out` name a user who was erased.
+    `restored` were not there, `unchanged` were. `left_out` name a user who was erased, or (of the
+    quarantine list) what is not in the document.
     """
 
     user_id: str

@@ -39,6 +39,7 @@ class Ask:
     has_consent: whether its user allows memory; without it, `memory` is "off".
     keeps_personal: whether its user allows that personal details are stored.
     redacted: how many of each kind were taken out of `text`.
+    told_filters: the filters as they may be kept; they search as they came.
     """
 
     tenant_id: str
@@ -59,6 +60,7 @@ class Ask:
     has_consent: bool = True
     keeps_personal: bool = True
     redacted: Mapping[str, int] = field(default_factory=dict)
+    told_filters: Filter | None = None
 
     @property
     def document_filter(self) -> Filter | None:

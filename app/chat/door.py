@@ -41,6 +41,7 @@ class Door:
             has_consent=consent.memory_enabled,
             keeps_personal=keeps,
             redacted=dict(ask.redacted or cleaned.counts),
+            told_filters=self.redactor.clean_json(ask.filters, keeps_personal=keeps),
         )
 
     async def clean(self, text: str, *, keeps_personal: bool) -> Cleaned:

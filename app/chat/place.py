@@ -137,19 +137,29 @@ class Places:
         return is_fresh and stored.reply.id not in self._delivered
 
     async def _newest(self, wish: Wish, stem: str) -> int:
-        """Return the number of the newest session of a stem, by doubling steps; -1: none."""
+        """Return the number of the newest session of a stem, by doubling steps; -1: none.
+
+        Also one of somebody else counts, who may have named it so to be in the way.
+        """
         found, step = -1, 1
-        while await self._last_seq(wish, f"{stem}-{found + step}") is not None:
+        while await self._is_taken(wish, f"{stem}-{found + step}"):
             found += step
             step *= 2
         missing = found + step
         while missing - found > 1:
             middle = (found + missing) // 2
-            if await self._last_seq(wish, f"{stem}-{middle}") is None:
-                missing = middle
-            else:
+            if await self._is_taken(wish, f"{stem}-{middle}"):
                 found = middle
+            else:
+                missing = middle
         return found
+
+    async def _is_taken(self, wish: Wish, session_id: str) -> bool:
+        try:
+            await self._sessions.get(wish.tenant_id, session_id, None)
+        except NotFound:
+            return False
+        return True
 
     async def _last_seq(self, wish: Wish, session_id: str) -> int | None:
         try:

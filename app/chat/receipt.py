@@ -74,7 +74,7 @@ def write_receipt(
         "profile": [{"fact_id": fact.fact_id} for fact in prompt.profile],
         "blocks": [{"label": block.label, "version": block.version} for block in prompt.blocks],
         "documents": {
-            "filters": ask.filters,
+            "filters": ask.told_filters,
             "bound": ask.bound,
             "threshold": None if found is None else found.threshold,
             "best_below": None if found is None else found.best_below,

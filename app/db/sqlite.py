@@ -79,8 +79,12 @@ class SqliteDatabase:
         """
         future: Future[bool] = Future()
         self._scrubs.put(future)
-        await self.write(lambda _: None)  # so that the writer looks
-        return await self._answer(future)
+        try:
+            await self.write(lambda _: None)  # so that the writer looks
+            return await asyncio.wrap_future(future)  # a large file takes longer than any write
+        except BaseException:
+            future.cancel()  # unless it is under way
+            raise
 
     async def close(self) -> None:
         if self._closed:
@@ -114,7 +118,9 @@ class SqliteDatabase:
         """Scrub once for all who ask, between two transactions."""
         asked: list[Future[bool]] = []
         while not self._scrubs.empty():
-            asked.append(self._scrubs.get())
+            future = self._scrubs.get()
+            if future.set_running_or_notify_cancel():
+                asked.append(future)
         if not asked:
             return
         try:

@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.db import Connection
+from app.db.parts import in_parts
 from app.db.tables import deliveries, documents, records
 from app.knowledge.inbox import FETCHED
 from ingest.columns import snake
@@ -70,7 +71,7 @@ _DELIVERIES = (
     .order_by(deliveries.c.id)
     .limit(_most)
 )
-_OF_PLACE = sa.select(deliveries.c.id).where(
+_OF_PLACE = sa.select(deliveries.c.id, deliveries.c.provider, deliveries.c.body).where(
     deliveries.c.tenant_id == _tenant,
     *(deliveries.c[column.name] == at for column, at in zip(_PLACE, _AT, strict=True)),
 )
@@ -140,15 +141,24 @@ class Persons:
             if len(rows) < AT_ONCE:
                 break
             after = rows[-1].document_id
-        for some in _parts(sorted(set(records.values()))):
+        for some in in_parts(sorted(set(records.values()))):
             there = connection.execute(_ARE_THERE, {"tenant": tenant_id, "ids": some})
             found.update(there.scalars())
         return sorted(found)
 
     def deliveries_of(
-        self, connection: Connection, tenant_id: str, user_id: str, records: Collection[Place]
+        self,
+        connection: Connection,
+        tenant_id: str,
+        user_id: str,
+        records: Collection[Place],
+        *,
+        with_others: bool = True,
     ) -> list[int]:
-        """Return the ids of the inbox rows that name a user, and of all of their `records`."""
+        """Return the ids of the inbox rows that name a user, and of all of their `records`.
+
+        with_others: also of events that name somebody else instead, whose record it was then.
+        """
         found: set[int] = set()
         after = 0
         while self._fields:
@@ -162,7 +172,10 @@ class Persons:
             after = rows[-1].id
         for place in records:
             at = {f"at_{column.name}": part for column, part in zip(_PLACE, place, strict=True)}
-            found.update(connection.execute(_OF_PLACE, {"tenant": tenant_id, **at}).scalars())
+            for row in connection.execute(_OF_PLACE, {"tenant": tenant_id, **at}):
+                named = self.named_in_body(row.provider, row.body) if not with_others else None
+                if not named or user_id in named:
+                    found.add(row.id)
         return sorted(found)
 
     def _changes(self, provider: str, body: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
@@ -198,8 +211,3 @@ def _objects(body: Any) -> Iterator[Mapping[str, Any]]:
             left += part.values()
         elif isinstance(part, list):
             left += part
-
-
-def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), AT_ONCE):
-        yield ids[start : start + AT_ONCE]

@@ -7,7 +7,7 @@ of `jobs` is locked before them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -17,14 +17,13 @@ import sqlalchemy as sa
 from app import quarantine
 from app.db import Connection
 from app.db.insert import insert_all_new
+from app.db.parts import in_parts
 from app.db.tables import documents
 from app.knowledge.chunked import count_chunks
 from app.knowledge.words import Words, count_words, drop_words, write_words
 from app.quarantine import Looked, look_at
 from app.redact import Redactor
 from ingest.document import Document
-
-AT_ONCE = 500  # values of one statement; some databases take no more than 999
 
 _these = sa.and_(
     documents.c.tenant_id == sa.bindparam("tenant"),
@@ -120,7 +119,7 @@ def fingerprints(tenant_id: str, ids: Collection[str]) -> Callable[[Connection],
     """Read the fingerprints of the documents that exist, by id."""
     return lambda connection: {
         row.document_id: row.fingerprint
-        for part in _parts(ids)
+        for part in in_parts(sorted(ids))
         for row in connection.execute(_FINGERPRINTS, {"tenant": tenant_id, "ids": part})
     }
 
@@ -161,7 +160,7 @@ def sources_of(connection: Connection, tenant_id: str, ids: Collection[str]) -> 
     """Return the sources of the documents that exist, by id."""
     return {
         row.document_id: row.source
-        for part in _parts(ids)
+        for part in in_parts(sorted(ids))
         for row in connection.execute(_SOURCES, {"tenant": tenant_id, "ids": part})
     }
 
@@ -174,7 +173,7 @@ def heads(
         _lock(connection, tenant_id, ids)
     return [
         row
-        for part in _parts(ids)
+        for part in in_parts(sorted(ids))
         for row in connection.execute(_HEADS, {"tenant": tenant_id, "ids": part})
     ]
 
@@ -234,7 +233,7 @@ def settle(connection: Connection, tenant_id: str, pushed: Mapping[str, Pushed])
     found = {row.document_id: row for row in _lock(connection, tenant_id, pushed)}
     states = {i: (row.version, row.fingerprint) for i, row in found.items()}
     same = [i for i, it in pushed.items() if it.state is not None and states.get(i) == it.state]
-    for part in _parts(same):
+    for part in in_parts(sorted(same)):
         connection.execute(_INDEXED, {"tenant": tenant_id, "ids": part})
     recounted = [
         {"tenant": tenant_id, "id": i, "chunk_count": pushed[i].chunk_count}
@@ -253,7 +252,7 @@ def remove(connection: Connection, tenant_id: str, ids: Collection[str]) -> dict
     quarantine.drop(connection, tenant_id, "document", ids)
     return {
         row.document_id: row.chunk_count
-        for part in _parts(ids)
+        for part in in_parts(sorted(ids))
         for row in connection.execute(_REMOVE, {"tenant": tenant_id, "ids": part})
     }
 
@@ -282,15 +281,9 @@ def _lock(connection: Connection, tenant_id: str, ids: Collection[str]) -> list[
     statement = _LOCKED_IN_ORDER if connection.dialect.name == "postgresql" else _LOCKED
     return [
         row
-        for part in _parts(ids)
+        for part in in_parts(sorted(ids))
         for row in connection.execute(statement, {"tenant": tenant_id, "ids": part})
     ]
-
-
-def _parts(ids: Collection[str]) -> Iterator[list[str]]:
-    in_order = sorted(ids)
-    for start in range(0, len(in_order), AT_ONCE):
-        yield in_order[start : start + AT_ONCE]
 
 
 def _new(tenant_id: str, it: Ready, now: datetime) -> dict[str, Any]:

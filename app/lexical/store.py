@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
 from app.db import Connection
+from app.db.parts import AT_ONCE, in_parts
 from app.db.tables import lexical_items, lexical_postings
 from app.lexical.terms import index_terms
 
-T = TypeVar("T")
-
-AT_ONCE = 400  # values of one statement
 CLEARED_AT_ONCE = 5_000
 MOST_COUNTED_AT_ONCE = 100  # terms; SQLite joins no more than 500 selects
 
@@ -143,19 +141,19 @@ def put(connection: Connection, scope: int, entries: Sequence[Entry | Counted]) 
     latest = {(entry.ref, entry.part): entry for entry in entries}
     held = [
         row
-        for refs in _parts({entry.ref for entry in entries})
-        for parts in _parts({entry.part for entry in entries})
+        for refs in in_parts({entry.ref for entry in entries})
+        for parts in in_parts({entry.part for entry in entries})
         for row in connection.execute(_HELD_PARTS, {"of": scope, "refs": refs, "parts": parts})
         if (row.ref, row.part) in latest
     ]
     _drop(connection, held, scope)
-    for some in _parts(latest.values()):
+    for some in in_parts(latest.values()):
         _insert(connection, scope, some)
 
 
 def remove(connection: Connection, scope: int, refs: Collection[str]) -> None:
     """Forget all parts of some refs; unknown ones are fine."""
-    for some in _parts(refs):
+    for some in in_parts(refs):
         while held := connection.execute(_SOME_HELD, {"of": scope, "refs": some}).all():
             _drop(connection, held, scope)
 
@@ -196,7 +194,7 @@ def frequencies(
     """Return in how many items each term is; the count of a common one ends above `most`."""
     return {
         some[row.number]: row.items
-        for some in _parts(terms, MOST_COUNTED_AT_ONCE)
+        for some in in_parts(terms, MOST_COUNTED_AT_ONCE)
         for row in connection.execute(
             _counting(len(some)),
             {f"term{n}": t for n, t in enumerate(some)} | {"of": scope, "most": most + 1},
@@ -253,7 +251,7 @@ def items(connection: Connection, scope: int, refs: Mapping[str, Collection[int]
     """Return what is indexed of some parts of refs."""
     return [
         Item(*row)
-        for some in _parts(refs)
+        for some in in_parts(refs)
         for row in connection.execute(
             _ITEMS, {"of": scope, "refs": some, "parts": sorted({p for r in some for p in refs[r]})}
         )
@@ -267,8 +265,8 @@ def counts(
     """Return (item, term, times) of some terms in some items."""
     return [
         (row.item, row.term, _times(row.places))
-        for words in _parts(terms)
-        for some in _parts(ids)
+        for words in in_parts(terms)
+        for some in in_parts(ids)
         for row in connection.execute(_COUNTS, {"of": scope, "words": words, "ids": some})
     ]
 
@@ -279,7 +277,7 @@ def lookup(
     """Return where each term is, but for a ref that is left out."""
     read: dict[str, dict[int, int]] = {}  # a part holds several of the terms
     found: list[Hit] = []
-    for some in _parts(terms):
+    for some in in_parts(terms):
         for row in connection.execute(_LOOKUP, {"of": scope, "words": some, "left_out": left_out}):
             lengths = read.get(row.units)
             if lengths is None:
@@ -313,7 +311,7 @@ def _insert(connection: Connection, scope: int, entries: Sequence[Entry | Counte
 def _drop(connection: Connection, held: Sequence[Any], scope: int) -> None:
     gone = [(scope, term, row.id) for row in held for term in row.terms.split()]
     _each(connection, _DROP_POSTING, gone)
-    for ids in _parts([row.id for row in held]):
+    for ids in in_parts([row.id for row in held]):
         connection.execute(_DROP_ITEMS, {"ids": ids})
 
 
@@ -342,9 +340,3 @@ def _pairs(written: str) -> dict[int, int]:
 @lru_cache(maxsize=4_096)
 def _times(places: str) -> int:
     return sum(_pairs(places).values())
-
-
-def _parts(items: Iterable[T], size: int = AT_ONCE) -> Iterator[list[T]]:
-    every = list(items)
-    for start in range(0, len(every), size):
-        yield every[start : start + size]

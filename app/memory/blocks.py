@@ -20,6 +20,7 @@ from app.db.tables import memory_blocks
 from app.erased import pseudonym, refuse
 from app.errors import Conflict, InvalidRequest, NotFound
 from app.quarantine import BLOCKED, State, block_ref, look_at
+from app.sessions.rows import lock_session
 from app.text.clean import clean
 
 Label = Literal["human", "persona"]
@@ -124,8 +125,9 @@ class Blocks:
         """Replace a block's text; its version grows by one.
 
         expected_version: the one that the writer has read, 0 for none; None: whatever is there.
+        session_id: where an assistant writes it, and for which message.
         Raises `InvalidRequest` for a text that is too long, `Conflict` where another version is
-        there by now, and `MemoryDisabled`.
+        there by now, `NotFound` for a session that is gone, and `MemoryDisabled`.
         """
         value = clean(value).strip()
         if len(value) > self._max_chars:
@@ -137,6 +139,10 @@ class Blocks:
         which = {"tenant": tenant_id, "user": user_id, "which": label}
 
         def write(connection: Connection) -> Block:
+            if session_id is not None:  # it may have been erased since its question was asked
+                session = lock_session(connection, tenant_id, session_id)
+                if session is None or session.user_id != user_id:
+                    raise NotFound("the session was deleted meanwhile", param="session_id")
             self._consents.require_memory(connection, tenant_id, user_id)
             refuse(connection, tenant_id, user_id, now)
             version = _locked_version(connection, which, now)

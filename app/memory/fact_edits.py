@@ -30,21 +30,34 @@ _STATES = frozenset({"allergic_to", "married_to", "from"})
 _BY_ID = sa.select(facts).where(
     facts.c.tenant_id == sa.bindparam("tenant"), facts.c.fact_id == sa.bindparam("fact")
 )
-_PART_OF = (
-    sa.select(facts)
-    .where(
-        facts.c.tenant_id == sa.bindparam("tenant"),
-        facts.c.user_id == sa.bindparam("user"),
-        facts.c.key == sa.bindparam("key"),
-        facts.c.value_key == sa.bindparam("value"),
-        facts.c.valid_from <= sa.bindparam("since", type_=facts.c.valid_from.type),
-    )
-    .order_by(facts.c.valid_from.desc())
-    .limit(1)
+_OF_VALUE = sa.select(facts).where(
+    facts.c.tenant_id == sa.bindparam("tenant"),
+    facts.c.user_id == sa.bindparam("user"),
+    facts.c.key == sa.bindparam("key"),
+    facts.c.value_key == sa.bindparam("value"),
 )
+_SINCE = sa.bindparam("since", type_=facts.c.valid_from.type)
+_PART_OF = (
+    _OF_VALUE.where(facts.c.valid_from <= _SINCE).order_by(facts.c.valid_from.desc()).limit(1)
+)
+_PART_OF_LATER = _OF_VALUE.where(facts.c.valid_from > _SINCE).order_by(facts.c.valid_from).limit(1)
 _said = fact_sightings.c
 _ITS_SIGHTINGS = sa.and_(
     _said.tenant_id == sa.bindparam("tenant"), _said.fact_id == sa.bindparam("fact")
+)
+_LAST_TOLD = sa.select(sa.func.coalesce(sa.func.max(_said.seq), 0)).where(
+    _said.tenant_id == sa.bindparam("tenant"),
+    _said.session_id == "",
+    _said.fact_id.in_(
+        sa.select(facts.c.fact_id).where(
+            facts.c.tenant_id == sa.bindparam("tenant"),
+            facts.c.user_id == sa.bindparam("user"),
+            facts.c.key == sa.bindparam("key"),
+        )
+    ),
+)
+_FIRST_TOLD = sa.select(sa.func.coalesce(sa.func.min(_said.seq), 1)).where(
+    _ITS_SIGHTINGS, _said.session_id == ""
 )
 
 
@@ -117,7 +130,11 @@ def edit(
         "value": after.value_key,
         "since": after.valid_from,
     }
-    row = connection.execute(_BY_ID, which).first() or connection.execute(_PART_OF, which).one()
+    row = (
+        connection.execute(_BY_ID, which).first()
+        or connection.execute(_PART_OF, which).first()
+        or connection.execute(_PART_OF_LATER, which).one()
+    )
     return Fact(*row), left
 
 
@@ -168,6 +185,13 @@ def _restated(fact: Fact, value: str) -> str:
 def _rewrite_sightings(connection: Connection, before: Fact, after: Fact) -> None:
     """Make what was said agree: facts are what follows from it."""
     which = {"tenant": before.tenant_id, "fact": before.fact_id}
+    if group_of(after) != group_of(before):
+        # Elsewhere, something else may have been told by itself under the same number.
+        about = {**which, "user": before.user_id, "key": before.key}
+        last = connection.execute(_LAST_TOLD, about).scalar_one()
+        first = connection.execute(_FIRST_TOLD, which).scalar_one()
+        moved = fact_sightings.update().where(_ITS_SIGHTINGS, _said.session_id == "")
+        connection.execute(moved.values(seq=_said.seq + (last + 1 - first)), which)
     told: dict[str, object] = {}
     if after.value != before.value or after.statement != before.statement:
         told |= {"value": after.value, "statement": after.statement}

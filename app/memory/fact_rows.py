@@ -13,13 +13,14 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from app.db import Connection
+from app.db.parts import in_parts
 from app.db.tables import fact_sightings, facts
 from app.erased import refuse
 from app.errors import NotFound
 from app.memory.base import USER, Fact, FoundFact
 from app.memory.fact_groups import Draft, Group, Groups, group_of
 from app.memory.fact_sync import Job, publish
-from app.memory.fact_writes import Changes, in_parts
+from app.memory.fact_writes import Changes
 from app.memory.keys import fact_key, predicate_name, subject_name, value_key
 from app.memory.new_facts import as_new, point_of
 from app.memory.retiming import retime

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
 from app import quarantine
 from app.db import Connection
+from app.db.parts import in_parts
 from app.db.tables import fact_sightings, facts
 from app.memory.base import Fact
 from app.memory.timeline import Point
 from app.quarantine import Looked, look_at
-
-T = TypeVar("T")
-
-AT_ONCE = 400  # rows of one statement
 
 _fact, _said = facts.c, fact_sightings.c
 _THIS_SIGHTING = sa.and_(
@@ -178,8 +175,3 @@ def _row(point: Point) -> dict[str, Any]:
     row = asdict(point)
     del row["value_key"]
     return row
-
-
-def in_parts(items: Iterable[T]) -> list[list[T]]:
-    every = list(items)
-    return [every[start : start + AT_ONCE] for start in range(0, len(every), AT_ONCE)]

@@ -17,13 +17,14 @@ import sqlalchemy as sa
 from app import quarantine
 from app.db import Connection
 from app.db.locks import lock_user
+from app.db.parts import in_parts
 from app.db.tables import entities, episodes, fact_sightings, facts
 from app.memory import lexicon
 from app.memory.base import Fact
 from app.memory.blocks import lose_origin
 from app.memory.fact_groups import Groups, group_of
 from app.memory.fact_sync import Job, publish
-from app.memory.fact_writes import Changes, in_parts, note, write_facts
+from app.memory.fact_writes import Changes, note, write_facts
 from app.memory.retiming import retime
 from app.sessions.rows import of_session
 

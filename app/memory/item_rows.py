@@ -14,11 +14,11 @@ import sqlalchemy as sa
 
 from app import quarantine
 from app.db import Connection
+from app.db.parts import in_parts
 from app.db.tables import facts, store_items
 from app.memory.base import FoundFact
 from app.memory.fact_rows import take_all_told
 from app.memory.fact_sync import Job
-from app.memory.fact_writes import in_parts
 from app.memory.forgetting import forget_facts
 from app.memory.item_ops import MOST_TEXT_CHARS, Item, ListNamespaces, Namespace, Put, Search, fits
 from app.memory.recall_rows import Whose

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from app.db import Connection
+from app.db.parts import in_parts
 from app.db.tables import episodes, facts, messages, sessions
 from app.lexical import store
 from app.lexical.store import Hit, Size
@@ -235,10 +236,10 @@ def read_clues(
 ) -> dict[str, Clue]:
     """Read the facts that the indexes named, and that are still there, by id."""
     found: dict[str, Clue] = {}
-    for some in _parts(list(places)):
+    for some in in_parts(places):
         rows = connection.execute(_CLUES_BY_PLACE, whose.shown(places=some))
         found.update((row.fact_id, Clue(*row)) for row in rows)
-    for ids in _parts(list(fact_ids)):
+    for ids in in_parts(fact_ids):
         rows = connection.execute(_CLUES, whose.shown(ids=ids))
         found.update((row.fact_id, Clue(*row)) for row in rows)
     return found
@@ -271,13 +272,13 @@ def read_texts(
     """Read what is shown: episodes by session, facts by id; these also by session and number."""
     shown = {
         row.session_id: Episode(*row)
-        for ids in _parts(list(session_ids))
+        for ids in in_parts(session_ids)
         for row in connection.execute(_EPISODES, whose.shown(ids=ids))
     }
     rows: list[Any] = []
-    for ids in _parts(list(fact_ids)):
+    for ids in in_parts(fact_ids):
         rows += connection.execute(_FACTS_BY_ID, whose.shown(ids=ids))
-    for some in _parts(list(places)):
+    for some in in_parts(places):
         rows += connection.execute(_FACTS_BY_PLACE, whose.shown(places=some))
     return shown, {row.fact_id: Fact(*row) for row in rows}
 
@@ -303,7 +304,3 @@ def _worth_a_look(
             rare = [term for term in worth if held_by.get(term, 0) <= COMMON]
             worth = rare or worth[:1]
     return worth
-
-
-def _parts(items: list[Any]) -> list[list[Any]]:
-    return [items[at : at + store.AT_ONCE] for at in range(0, len(items), store.AT_ONCE)]

@@ -16,10 +16,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.db import Connection
+from app.db.parts import in_parts
 from app.db.tables import episodes, fact_sightings, facts
 from app.memory.base import Fact, Mark
 from app.memory.fact_groups import Draft, Group, Groups, by_group
-from app.memory.fact_writes import Changes, Said, in_parts, write_changes, write_sightings
+from app.memory.fact_writes import Changes, Said, write_changes, write_sightings
 from app.memory.timeline import A_CHANGE, Period, Point, periods
 
 RANK: dict[Mark | None, int] = {"critical": 2, "pinned": 1, None: 0}

@@ -14,7 +14,8 @@ import sqlalchemy as sa
 
 from app.db.tables import Instant
 from app.errors import InvalidRequest
-from app.knowledge.merge import from_json
+from app.memory.eviction import LONGEST_DAYS
+from app.privacy import shapes
 from app.privacy.holdings import Section
 
 KEY_BYTES = 1_000  # of a text in a key: what an index entry holds
@@ -41,40 +42,21 @@ CHOICES: Mapping[tuple[str, str], frozenset[str]] = {
 }
 
 
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _named_texts(value: Any) -> bool:
-    return isinstance(value, dict) and _texts(list(value.values()))
-
-
-def _scalars(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(one, str | int | float) or _texts(one) for one in value.values()
-    )
-
-
-def _steps(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, dict) and "name" in one for one in value)
-
-
-def _record(value: Any) -> bool:
-    try:
-        from_json(value)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return False
-    return True
-
-
 # What JSON a column holds; an object where nothing is said.
 SHAPES: Mapping[tuple[str, str], tuple[Callable[[Any], bool], str]] = {
-    ("entities", "aliases"): (_texts, "a list of texts"),
-    ("entities", "attributes"): (_named_texts, "an object of texts"),
-    ("messages", "steps"): (_steps, "a list of objects with a name"),
-    ("quarantine", "flags"): (_texts, "a list of texts"),
-    ("documents", "metadata"): (_scalars, "an object of texts, numbers and lists of texts"),
-    ("records", "state"): (_record, "the state of a record"),
+    ("entities", "aliases"): (shapes.is_texts, "a list of texts"),
+    ("entities", "attributes"): (shapes.is_object_of_texts, "an object of texts"),
+    ("messages", "steps"): (
+        shapes.is_steps,
+        "a list of objects with id, name, arguments and result",
+    ),
+    ("messages", "receipt"): (shapes.is_receipt, "an object, as a reply has it"),
+    ("quarantine", "flags"): (shapes.is_texts, "a list of texts"),
+    ("documents", "metadata"): (
+        shapes.is_metadata,
+        "an object of texts, numbers and lists of texts",
+    ),
+    ("records", "state"): (shapes.is_record, "the state of a record"),
 }
 
 
@@ -115,12 +97,16 @@ def _reader(section: Section, column: sa.Column[Any]) -> Callable[[Any, str], An
     if isinstance(column.type, Instant):
         return _time
     if isinstance(column.type, sa.JSON):
-        return lambda value, place: _json(value, place, *SHAPES.get(where, (_object, "an object")))
+        return lambda value, place: _json(
+            value, place, *SHAPES.get(where, (shapes.is_object, "an object"))
+        )
     if isinstance(column.type, sa.Boolean):
         return _boolean
     if isinstance(column.type, sa.Integer):
-        bits = 63 if isinstance(column.type, sa.BigInteger) else 31
+        bits = 53 if isinstance(column.type, sa.BigInteger) else 30
         return lambda value, place: _integer(value, place, bits)
+    if where == ("consents", "retention_days"):
+        return _days
     if isinstance(column.type, sa.Float):
         return _float
     if where in CHOICES:
@@ -130,10 +116,6 @@ def _reader(section: Section, column: sa.Column[Any]) -> Callable[[Any, str], An
     if column.name in section.key:
         return _key
     return _text
-
-
-def _object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _time(value: Any, place: str) -> datetime:
@@ -153,9 +135,17 @@ def _boolean(value: Any, place: str) -> bool:
 
 
 def _integer(value: Any, place: str, bits: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not -(2**bits) <= value < 2**bits:
-        raise _wrong(place, f"a whole number of {bits + 1} bits", value)
+    # Fewer than the column holds: numbers go on from here, and are added up.
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**bits:
+        raise _wrong(place, f"a whole number from 0 to below {2**bits}", value)
     return value
+
+
+def _days(value: Any, place: str) -> float:
+    days = _float(value, place)
+    if not 0 < days <= LONGEST_DAYS:
+        raise _wrong(place, f"more than 0 and at most {LONGEST_DAYS}", value)
+    return days
 
 
 def _float(value: Any, place: str) -> float:
@@ -190,7 +180,10 @@ def _namespace(value: Any, place: str) -> str:
     except ValueError:
         parts = None
     # As it is stored: two spellings of a namespace would be two places.
-    if not _texts(parts) or json.dumps(parts, ensure_ascii=False, separators=(",", ":")) != text:
+    if (
+        not shapes.is_texts(parts)
+        or json.dumps(parts, ensure_ascii=False, separators=(",", ":")) != text
+    ):
         raise _wrong(place, "a list of texts as compact JSON", value)
     return text
 

@@ -8,12 +8,18 @@ from app.errors import InvalidRequest
 from app.privacy import holdings as h
 from app.privacy.cells import Row
 from app.privacy.holdings import Section
+from app.privacy.looking import KINDS, ref_of
 
 
 class Checker:
-    """Sees all rows once, sessions and facts before what belongs to them."""
+    """Sees all rows once, sessions and facts before what belongs to them.
 
-    def __init__(self) -> None:
+    strays: of a quarantine list, the memories that did not come: somebody else's, or gone.
+    """
+
+    def __init__(self, user_id: str) -> None:
+        self._user_id = user_id
+        self.strays: set[tuple[str, str]] = set()
         self._seen: set[Hashable] = set()
         self._last_seqs: dict[str, int] = {}
         self._facts: set[str] = set()
@@ -27,6 +33,10 @@ class Checker:
                 raise InvalidRequest(f"{place}: the same row stands there twice", param=place)
             self._seen.add(key)
             self._belongs(section, row, place)
+            if section is h.QUARANTINE and row["kind"] != "document":
+                self.strays.add((row["kind"], row["ref"]))
+            elif self.strays and section.name in KINDS:
+                self.strays.discard((KINDS[section.name], ref_of(section, row, self._user_id)))
 
     def _belongs(self, section: Section, row: Row, place: str) -> None:
         if section is h.SESSIONS:
@@ -35,6 +45,8 @@ class Checker:
             self._last_seqs[row["session_id"]] = row["last_seq"]
         elif section is h.FACTS:
             self._facts.add(row["fact_id"])
+            if row["number"] is not None and row["session_id"] not in self._last_seqs:
+                raise InvalidRequest(f"{place}: its session is not in the export", param=place)
         elif section in (h.MESSAGES, h.EPISODES):
             if row["session_id"] not in self._last_seqs:
                 raise InvalidRequest(f"{place}: its session is not in the export", param=place)

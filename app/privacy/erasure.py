@@ -7,28 +7,41 @@ tombstone keeps no name; nor do the jobs, once they are done.
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from app import jobs
 from app.audit import Actor, note
 from app.db import Connection, Database
+from app.db.locks import lock_user
 from app.db.tables import jobs as jobs_table
-from app.erased import bury, erased, finish, pseudonym, user_hash
+from app.erased import bury, erased, finish, pseudonym
 from app.errors import UpstreamError
-from app.index.base import Index
-from app.jobs import Claim, Handler, Jobs, Postpone
+from app.index.base import Index, Match
+from app.jobs import Claim, Defer, Handler, Jobs, Postpone
 from app.privacy import removing
+from app.privacy.errands import (
+    ERASE,
+    LATE,
+    SCRUB,
+    end_scrubs,
+    is_scrub_due,
+    newest_scrub,
+    put,
+    put_scrub,
+    subject,
+)
 from app.privacy.removing_business import TABLES, Business
 from app.privacy.removing_vectors import remaining_vectors, remove_vectors
 
-ERASE, LATE, SCRUB = "erase_user", "erase_user_late", "scrub_files"
 ROUNDS = 3  # of removing and looking again
-BYTES_SUBJECT = "files"
+SLOW_SCRUB_SECONDS = 2.0  # after a longer one, the next waits for SCRUB_PAUSE times as long
+SCRUB_PAUSE = 20
 STORES = (*removing.TABLES, *TABLES, "vectors")
 
 Bytes = Literal["scrubbed", "pending", "left to the server"]
@@ -73,6 +86,7 @@ class Erasure:
         self._fields = fields
         self._run_now = run_now
         self._clock = clock
+        self._next_scrub = 0.0  # on the monotonic clock
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what the worker calls for each kind of job."""
@@ -82,20 +96,18 @@ class Erasure:
         """Erase a user; what can't be done now, a job goes on with."""
         now = self._clock()
         key = uuid.uuid4().hex
-        payload = {"user": user_id, "actor": astuple(actor)}
 
         def begin(connection: Connection) -> None:
-            bury(connection, tenant_id, user_id, now)
-            _put(connection, tenant_id, ERASE, key, payload, now, jobs.CALLER_SECONDS)
+            is_first = bury(connection, tenant_id, user_id, now)
+            payload = {"user": user_id, "actor": astuple(actor), "is_first": is_first}
+            put(connection, tenant_id, ERASE, key, payload, now, jobs.CALLER_SECONDS)
 
         await self._database.write(begin)
         failure = await self._run_now(tenant_id, ERASE, key)
         scrubbed: Bytes = "pending"
-        if failure is None:
-            failure_of_bytes = await self._run_now(tenant_id, SCRUB, key)
-            if failure_of_bytes is None:
-                is_ours = self._database.dialect == "sqlite"
-                scrubbed = "scrubbed" if is_ours else "left to the server"
+        if failure is None and await self._are_bytes_gone(tenant_id, key):
+            is_ours = self._database.dialect == "sqlite"
+            scrubbed = "scrubbed" if is_ours else "left to the server"
         job = await self._queue.find(tenant_id, ERASE, key)
         told = (job.result if job is not None else None) or {}
         remaining = dict(told.get("remaining", {}))
@@ -110,6 +122,12 @@ class Erasure:
             bytes=scrubbed,
             pending=tuple(pending),
         )
+
+    async def _are_bytes_gone(self, tenant_id: str, key: str) -> bool:
+        """Have the files scrubbed, where an erasure left something to scrub."""
+        if await self._queue.find(tenant_id, SCRUB, key) is None:
+            return not await self._database.read(partial(is_scrub_due, tenant_id))
+        return await self._run_now(tenant_id, SCRUB, key) is None
 
     async def _erase(self, claim: Claim) -> None:
         user_id = claim.payload["user"]
@@ -176,13 +194,17 @@ class Erasure:
         """Write down what came of it, without the user's name, and have it looked at again."""
         now = self._clock()
         tenant_id = claim.tenant_id
+        lock_user(connection, tenant_id, user_id)  # of two that end at once, the second finishes
         jobs.note(connection, claim, {"removed": work.removed, "remaining": dict(remaining)})
         jobs.tell(connection, claim.id, {})
-        if not jobs.is_other_undone(connection, claim, _subject(tenant_id, user_id)):
+        if not jobs.is_other_undone(connection, claim, subject(tenant_id, user_id)):
             finish(connection, tenant_id, user_id, now)
-        late = {"user": user_id}
-        _put(connection, tenant_id, LATE, claim.key, late, now, jobs.LATE_SECONDS)
-        _put_scrub(connection, tenant_id, claim.key, now, jobs.CALLER_SECONDS)
+        # To rewrite the files holds all other writers up: not for a repeat that found nothing.
+        is_to_scrub = claim.payload["is_first"] or any(work.removed.values())
+        late = {"user": user_id, "is_to_scrub": is_to_scrub}
+        put(connection, tenant_id, LATE, claim.key, late, now, jobs.LATE_SECONDS)
+        if is_to_scrub:
+            put_scrub(connection, tenant_id, claim.key, now, jobs.CALLER_SECONDS)
         note(
             connection,
             Actor(*claim.payload["actor"]),
@@ -200,29 +222,48 @@ class Erasure:
         tenant_id, user_id = claim.tenant_id, claim.payload["user"]
         buried = await self._database.read(lambda c: erased(c, tenant_id, [user_id]))
         trouble = None
+        removed: Mapping[str, int] = {}
         if buried:
-            _, trouble = await self._business.remove(claim, user_id)
-        sessions, facts = await self._database.read(lambda c: removing.known(c, tenant_id, user_id))
+            removed, trouble = await self._business.remove(claim, user_id)
 
-        def is_kept(metadata: Mapping[str, Any]) -> bool:
-            return metadata.get("session_id") in sessions or metadata.get("fact_id") in facts
+        async def kept(found: Sequence[Match]) -> Collection[str]:
+            # Rows are there before their vectors: what was found and has a row now, has one.
+            sessions, facts = await self._database.read(
+                lambda c: removing.known(c, tenant_id, user_id)
+            )
+            return {
+                match.id
+                for match in found
+                if match.metadata.get("session_id") in sessions
+                or match.metadata.get("fact_id") in facts
+            }
 
         fields = self._fields if buried else ()
-        await remove_vectors(self._index, tenant_id, user_id, fields=fields, is_kept=is_kept)
+        stray = await remove_vectors(self._index, tenant_id, user_id, fields=fields, kept=kept)
         if trouble is not None:
             raise trouble
         now = self._clock()
 
         def end(connection: Connection) -> None:
             connection.execute(jobs_table.delete().where(jobs_table.c.id == claim.id))
-            _put_scrub(connection, tenant_id, f"{claim.key}:late", now, 0.0)
+            if claim.payload["is_to_scrub"] or removed or stray:
+                put_scrub(connection, tenant_id, f"{claim.key}:late", now, 0.0)
 
         await self._queue.commit(claim, end)
 
     async def _scrub(self, claim: Claim) -> None:
-        if await self._database.scrub() is False:
+        """Rewrite the files once for all who wait; large ones hold all writes up, so not often."""
+        began = time.monotonic()
+        if began < self._next_scrub:
+            raise Defer("the files were rewritten a short while ago", self._next_scrub - began)
+        newest = await self._database.read(newest_scrub)
+        is_clean = await self._database.scrub()
+        took = time.monotonic() - began
+        if took > SLOW_SCRUB_SECONDS:
+            self._next_scrub = began + took * SCRUB_PAUSE
+        if is_clean is False:
             raise Postpone("somebody still reads what was there before")
-        await self._queue.finish(claim, lambda _: None)
+        await self._queue.finish(claim, partial(end_scrubs, newest))
 
 
 class _Work:
@@ -253,44 +294,3 @@ class _Work:
     async def tell(self, remaining: Mapping[str, int]) -> None:
         told = {"removed": self.removed, "remaining": dict(remaining)}
         await self._queue.commit(self.claim, lambda c: jobs.note(c, self.claim, told))
-
-
-def _subject(tenant_id: str, user_id: str) -> str:
-    return f"erase:{user_hash(tenant_id, user_id)}"
-
-
-def _put(
-    connection: Connection,
-    tenant_id: str,
-    kind: str,
-    key: str,
-    payload: Mapping[str, Any],
-    now: datetime,
-    delay_seconds: float,
-) -> None:
-    """Leave a job about the user that its payload names."""
-    jobs.put(
-        connection,
-        tenant_id,
-        kind,
-        key,
-        payload,
-        subject=_subject(tenant_id, payload["user"]),
-        now=now,
-        delay_seconds=delay_seconds,
-    )
-
-
-def _put_scrub(
-    connection: Connection, tenant_id: str, key: str, now: datetime, delay_seconds: float
-) -> None:
-    jobs.put(
-        connection,
-        tenant_id,
-        SCRUB,
-        key,
-        {},
-        subject=BYTES_SUBJECT,
-        now=now,
-        delay_seconds=delay_seconds,
-    )

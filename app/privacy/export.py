@@ -20,6 +20,7 @@ from app import audit
 from app.audit import Actor
 from app.chat.withholding import receipt_for
 from app.db import Connection, Database
+from app.db.parts import in_parts
 from app.db.tables import facts, messages, quarantine, sessions
 from app.erased import erased, pseudonym
 from app.errors import NotFound
@@ -30,6 +31,7 @@ from app.knowledge.within import passing, test_of
 from app.privacy import holdings as h
 from app.privacy.holdings import FORMAT, Section
 from app.privacy.lines import lines
+from app.privacy.whole import Whole
 
 PAGE = 200
 NAMES = tuple(section.name for section in h.SECTIONS[1:])
@@ -139,7 +141,7 @@ class Exports:
         documents = self._persons.documents_of(*about, records)
         deliveries: Sequence[int] = []
         if within is None:
-            deliveries = self._persons.deliveries_of(*about, records)
+            deliveries = self._persons.deliveries_of(*about, records, with_others=False)
         else:
             test = test_of(tenant_id, within)
             documents = sorted(passing(connection, tenant_id, documents, test, locked=False))
@@ -156,16 +158,15 @@ class Exports:
         consent = await self._database.read(lambda c: c.execute(_CONSENT, whose.params()).all())
         allowed = lines(h.CONSENT, consent)[0] if consent else "null"
         yield f'{head[:-1]},\n"consent": {allowed}'
-        last_seqs: dict[str, int] = {}
+        whole = Whole()
         for section in h.SECTIONS[1:]:
             yield f',\n"{section.name}": ['
             between = "\n"
-            async for page in self._pages(section, whose, last_seqs):
-                receipts = await self._receipts(section, page, whose)
-                if section is h.SESSIONS:
-                    last_seqs.update((row.session_id, row.last_seq) for row in page)
-                if page:
-                    told = await asyncio.to_thread(lines, section, page, receipts)
+            async for page in self._pages(section, whose, whole.last_seqs):
+                rows = whole.take(section, page)
+                receipts = await self._receipts(section, rows, whose)
+                if rows:
+                    told = await asyncio.to_thread(lines, section, rows, receipts)
                     yield between + ",\n".join(told)
                     between = ",\n"
             yield "]"
@@ -199,7 +200,7 @@ class Exports:
             async for page in self._of_user(section, whose):
                 yield page
         if section is h.QUARANTINE:
-            for some in _parts(whose.documents):
+            for some in in_parts(whose.documents, PAGE):
                 yield await self._read(_FLAGGED, whose, ids=some)
 
     async def _of_user(self, section: Section, whose: _Whose) -> AsyncIterator[Sequence[Any]]:
@@ -227,16 +228,16 @@ class Exports:
 
     async def _business(self, section: Section, whose: _Whose) -> AsyncIterator[Sequence[Any]]:
         if section is h.DOCUMENTS:
-            for ids in _parts(whose.documents):
+            for ids in in_parts(whose.documents, PAGE):
                 rows = await self._read(_DOCUMENTS, whose, ids=ids)
                 yield sorted(rows, key=lambda row: str(row.document_id))
         elif section is h.DELIVERIES:
-            for numbers in _parts(whose.deliveries):
+            for numbers in in_parts(whose.deliveries, PAGE):
                 rows = await self._read(_DELIVERIES, whose, ids=numbers)
                 yield sorted(rows, key=lambda row: int(row.id))
         else:
             statement = _RECORDS if section is h.RECORDS else _REFERENCES
-            for places in _parts(whose.records):
+            for places in in_parts(whose.records, PAGE):
                 rows = await self._read(statement, whose, places=places)
                 yield sorted(rows, key=lambda row: [getattr(row, name) for name in section.key])
 
@@ -292,7 +293,3 @@ def _note(connection: Connection, actor: Actor, whose: _Whose, now: datetime) ->
     counts |= {"documents": len(whose.documents), "records": len(whose.records)}
     subject = pseudonym(whose.tenant_id, whose.user_id)
     audit.note(connection, actor, "user.export", subject=subject, counts=counts, now=now)
-
-
-def _parts(ids: Sequence[Any]) -> list[Sequence[Any]]:
-    return [ids[start : start + PAGE] for start in range(0, len(ids), PAGE)]

@@ -21,32 +21,27 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def _episode(row: Row, user_id: str) -> Looked:
-    return look_at(row["session_id"], row["text"], user_id)
-
-
-def _fact(row: Row, user_id: str) -> Looked:
-    return look_at(row["fact_id"], f"{row['statement']}\n{row['value']}", user_id)
-
-
-def _block(row: Row, user_id: str) -> Looked:
-    return look_at(block_ref(user_id, row["label"]), row["value"], user_id)
-
-
-def _item(row: Row, user_id: str) -> Looked:
-    ref = item_ref(user_id, json.loads(row["namespace"]), row["key"])
-    return look_at(ref, text_of(row["value"]), user_id)
-
-
-_LOOK: Mapping[str, Callable[[Row, str], Looked]] = {
-    "episodes": _episode,
-    "facts": _fact,
-    "memory_blocks": _block,
-    "store_items": _item,
+_REFS: Mapping[str, Callable[[Row, str], str]] = {
+    "documents": lambda row, _: row["document_id"],
+    "episodes": lambda row, _: row["session_id"],
+    "facts": lambda row, _: row["fact_id"],
+    "memory_blocks": lambda row, user: block_ref(user, row["label"]),
+    "store_items": lambda row, user: item_ref(user, json.loads(row["namespace"]), row["key"]),
 }
+_TEXTS: Mapping[str, Callable[[Row], str]] = {
+    "episodes": lambda row: row["text"],
+    "facts": lambda row: f"{row['statement']}\n{row['value']}",
+    "memory_blocks": lambda row: row["value"],
+    "store_items": lambda row: text_of(row["value"]),
+}
+
+
+def ref_of(section: Section, row: Row, user_id: str) -> str:
+    """Return by what the text of a row is known in the quarantine list."""
+    return _REFS[section.name](row, user_id)
 
 
 def look(section: Section, row: Row, user_id: str) -> Looked | None:
     """Look at a row's text; None where it has none; documents are looked at with their words."""
-    found = _LOOK.get(section.name)
-    return None if found is None else found(row, user_id)
+    text = _TEXTS.get(section.name)
+    return None if text is None else look_at(ref_of(section, row, user_id), text(row), user_id)

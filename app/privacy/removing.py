@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from app.db import Connection, db_now
 from app.db.insert import add_up
 from app.db.locks import lock_user
+from app.db.parts import in_parts
 from app.db.tables import (
     Instant,
     api_keys,
@@ -203,8 +204,7 @@ def remaining_of(
 ) -> dict[str, int]:
     """Count what is left of sessions that are gone, by table; empty if that is nothing."""
     left: dict[str, int] = {}
-    for start in range(0, len(sessions_gone), ROWS_AT_ONCE):
-        some = sessions_gone[start : start + ROWS_AT_ONCE]
+    for some in in_parts(sessions_gone):
         for table in (messages, episodes, fact_sightings, entities):
             counted = sa.select(sa.func.count()).where(
                 table.c.tenant_id == tenant_id, table.c.session_id.in_(some)

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.db import Connection, Database
+from app.db.parts import in_parts
 from app.db.tables import deliveries, documents, jobs
 from app.errors import UpstreamError
 from app.jobs import Claim, Jobs
@@ -61,13 +62,13 @@ class Business:
         counts = dict.fromkeys(TABLES, 0)
         counts["vectors"] = await self._database.read(partial(_chunks, tenant_id, ids))
         trouble: UpstreamError | None = None
-        for some in _parts(ids):
+        for some in in_parts(ids, AT_ONCE):
             try:
                 counts["documents"] += await self._documents.delete_ids(tenant_id, some, held=claim)
             except UpstreamError as error:  # the rows are gone, and a job goes on
                 counts["documents"] += len(some)
                 trouble = error
-        for rows in _parts(inbox):
+        for rows in in_parts(inbox, AT_ONCE):
             empty = partial(_empty, rows, self._clock())
             counts["deliveries"] += await self._queue.commit(claim, empty)
         for place in places:
@@ -113,11 +114,11 @@ def _summaries(tenant_id: str, ids: Sequence[str], connection: Connection) -> li
     """
     here = documents.c.tenant_id == tenant_id
     sources: set[str] = set()
-    for some in _parts(ids):
+    for some in in_parts(ids, AT_ONCE):
         told = sa.select(documents.c.source).where(here, documents.c.document_id.in_(some))
         sources.update(connection.execute(told.distinct()).scalars())
     found: list[str] = []
-    for some in _parts(sorted(sources)):
+    for some in in_parts(sorted(sources), AT_ONCE):
         summary = sa.select(documents.c.document_id).where(
             here, documents.c.source.in_(some), documents.c.doc_type == TABLE_SUMMARY
         )
@@ -128,7 +129,7 @@ def _summaries(tenant_id: str, ids: Sequence[str], connection: Connection) -> li
 def _chunks(tenant_id: str, ids: Sequence[str], connection: Connection) -> int:
     """Count the vectors that some documents have."""
     count = 0
-    for some in _parts(ids):
+    for some in in_parts(ids, AT_ONCE):
         counted = sa.select(sa.func.sum(documents.c.chunk_count)).where(
             documents.c.tenant_id == tenant_id, documents.c.document_id.in_(some)
         )
@@ -167,7 +168,3 @@ def _take_out(
         connection.execute(
             jobs.update().where(jobs.c.id == job_id).values(payload={**payload, "documents": kept})
         )
-
-
-def _parts(ids: Sequence[Any]) -> list[Sequence[Any]]:
-    return [ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE)]

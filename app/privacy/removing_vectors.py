@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,11 @@ FOUND_AT_ONCE = 1_000
 ROUNDS_WITHOUT_NEWS = 3
 PAUSE_SECONDS = 1.0  # for an index that shows for a while what was removed
 
-IsKept = Callable[[Mapping[str, Any]], bool]
+Kept = Callable[[Sequence[Match]], Awaitable[Collection[str]]]
 
 
-def _nothing(_: Mapping[str, Any]) -> bool:
-    return False
+async def _nothing(_: Sequence[Match]) -> Collection[str]:
+    return ()
 
 
 async def remove_vectors(
@@ -28,15 +28,15 @@ async def remove_vectors(
     *,
     fields: Collection[str],
     known: Sequence[str] = (),
-    is_kept: IsKept = _nothing,
+    kept: Kept = _nothing,
 ) -> int:
     """Remove all vectors that name a user; returns how many were found. Raises `UpstreamError`.
 
     fields: of documents, those that hold ids of users. known: ids that memories may have had.
-    is_kept: says by its metadata that a memory's vector stays.
+    kept: asked after they were found, returns the ids of those memories' vectors that stay.
     """
     memory, documents = namespace("memory", tenant_id), namespace("documents", tenant_id)
-    count = await _remove_found(index, memory, {"user_id": user_id}, is_kept)
+    count = await _remove_found(index, memory, {"user_id": user_id}, kept)
     if known:
         await index.delete(memory, known)
     for name in sorted(fields):
@@ -63,13 +63,13 @@ async def remaining_vectors(
     return count
 
 
-async def _remove_found(
-    index: Index, where: str, filter: Mapping[str, Any], is_kept: IsKept
-) -> int:
+async def _remove_found(index: Index, where: str, filter: Mapping[str, Any], kept: Kept) -> int:
     gone: set[str] = set()
     quiet = 0
     while quiet < ROUNDS_WITHOUT_NEWS:
-        found = [m.id for m in await _found(index, where, filter) if not is_kept(m.metadata)]
+        matches = await _found(index, where, filter)
+        stay = await kept(matches)
+        found = [match.id for match in matches if match.id not in stay]
         if not found:
             break
         quiet = 0 if set(found) - gone else quiet + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -53,7 +53,8 @@ _THEIRS = sa.select(*SESSION).where(
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Rows by section. unchanged: were there already. left_out: name an erased user."""
+    """Rows by section. unchanged: were there already. left_out: name an erased user, or what the
+    export does not hold."""
 
     restored: Counter[str] = field(default_factory=Counter)
     unchanged: Counter[str] = field(default_factory=Counter)
@@ -90,10 +91,10 @@ class Restoring:
         target = Target(tenant_id, user_id, self._dimension, self._persons)
         await self._database.read(partial(_refuse_erased, target))
         found = await asyncio.to_thread(read, text, user_id)
-        await self._compare(found, target)
+        strays = await self._compare(found, target)
         restored = Restored()
         try:
-            await self._store(found, target, restored)
+            await self._store(found, target, strays, restored)
         except IntegrityError as error:
             raise Conflict("the export contradicts itself, or what others store now") from error
         await self._index(found, target)
@@ -101,9 +102,10 @@ class Restoring:
         self._wake()
         return restored
 
-    async def _compare(self, found: Exported, target: Target) -> None:
-        """Look at every row before any is stored."""
-        checker = Checker()
+    async def _compare(self, found: Exported, target: Target) -> Collection[tuple[str, str]]:
+        """Look at every row before any is stored; returns what the quarantine list names beside
+        the user's."""
+        checker = Checker(target.user_id)
         for section in _ORDER:
             rows = found.rows(section)
             number = 0
@@ -111,13 +113,24 @@ class Restoring:
                 await asyncio.to_thread(checker.check, section, batch, number)
                 await self._database.read(partial(missing, target, section, batch))
                 number += len(batch)
+        return checker.strays
 
-    async def _store(self, found: Exported, target: Target, restored: Restored) -> None:
+    async def _store(
+        self,
+        found: Exported,
+        target: Target,
+        strays: Collection[tuple[str, str]],
+        restored: Restored,
+    ) -> None:
         if found.consent is not None:
             await self._put(target, h.CONSENT, [found.consent], restored)
         for section in _ORDER:
             rows = found.rows(section)
             while batch := await asyncio.to_thread(_next, rows):
+                if section is h.QUARANTINE:
+                    theirs = [row for row in batch if (row["kind"], row["ref"]) not in strays]
+                    restored.left_out[section.name] += len(batch) - len(theirs)
+                    batch = theirs
                 await self._put(target, section, batch, restored)
 
     async def _put(

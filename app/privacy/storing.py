@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from app import jobs, quarantine
 from app.db import Connection
 from app.db.insert import insert_all_new
-from app.db.tables import episodes, messages
+from app.db.tables import episodes, messages, sessions
 from app.erased import erased
 from app.errors import Conflict
 from app.knowledge import inbox
@@ -45,6 +45,15 @@ _FRESH: Mapping[str, Row] = {
 _BY_ID = sa.select(
     messages.c.id, messages.c.tenant_id, messages.c.session_id, messages.c.seq
 ).where(messages.c.id.in_(sa.bindparam("ids", expanding=True)))
+_OF_OTHERS = (
+    sa.select(sessions.c.session_id)
+    .where(
+        sessions.c.tenant_id == sa.bindparam("tenant"),
+        sessions.c.user_id != sa.bindparam("user"),
+        sessions.c.session_id.in_(sa.bindparam("ids", expanding=True)),
+    )
+    .limit(1)
+)
 _HAVE_EPISODES = sa.select(episodes.c.session_id).where(
     episodes.c.tenant_id == sa.bindparam("tenant"),
     episodes.c.session_id.in_(sa.bindparam("ids", expanding=True)),
@@ -96,6 +105,8 @@ def missing(
             raise Conflict(f"{section.name}: {what!r} is there already, and something else")
     if section is h.MESSAGES:
         _check_ids(target, rows, connection)
+    elif section in (h.FACTS, h.SIGHTINGS, h.ENTITIES, h.BLOCKS):
+        _check_sessions(target, section, rows, connection)
     return new
 
 
@@ -166,6 +177,17 @@ def _check_ids(target: Target, rows: Sequence[Row], connection: Connection) -> N
     for there in connection.execute(_BY_ID, {"ids": list(places)}):
         if tuple(there)[1:] != places[there.id]:
             raise Conflict(f"messages: the id {there.id[:100]!r} is another message's already")
+
+
+def _check_sessions(
+    target: Target, section: Section, rows: Sequence[Row], connection: Connection
+) -> None:
+    """Raise `Conflict` where a session is named that is another user's."""
+    ids = sorted({row["session_id"] for row in rows if row["session_id"]})
+    which = {"tenant": target.tenant_id, "user": target.user_id, "ids": ids}
+    other = connection.execute(_OF_OTHERS, which).scalar()
+    if other is not None:
+        raise Conflict(f"{section.name}: the session {other[:200]!r} is another user's")
 
 
 def _full(target: Target, section: Section, row: Row, it: Ready | None) -> Row:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import Literal
 
 import sqlalchemy as sa
 
 from app.db import Connection
 from app.db.insert import insert_all_new
+from app.db.parts import in_parts
 from app.db.tables import Instant, quarantine
 from app.text.hostile import flags_of
-
-T = TypeVar("T")
 
 Kind = Literal["document", "episode", "fact", "block", "item"]
 State = Literal["flagged", "released", "blocked"]
 
 BLOCKED: tuple[State, ...] = ("blocked",)
 NOT_RELEASED: tuple[State, ...] = ("blocked", "flagged")
-AT_ONCE = 500  # values of one statement
 
 _row = quarantine.c
 _OF_KIND = sa.and_(_row.tenant_id == sa.bindparam("tenant"), _row.kind == sa.bindparam("which"))
@@ -89,7 +87,7 @@ def note(
     connection: Connection, tenant_id: str, kind: Kind, looked: Iterable[Looked], now: datetime
 ) -> None:
     """Take texts that are being stored into the list, and harmless ones out of it."""
-    for some in _parts(sorted(looked, key=lambda one: one.ref)):
+    for some in in_parts(sorted(looked, key=lambda one: one.ref)):
         harmless = [one.ref for one in some if not one.flags]
         if harmless:
             connection.execute(_CLEAR, {"tenant": tenant_id, "which": kind, "refs": harmless})
@@ -100,7 +98,7 @@ def note(
 
 def drop(connection: Connection, tenant_id: str, kind: Kind, refs: Iterable[str]) -> None:
     """Take texts that are being deleted out of the list."""
-    for some in _parts(sorted(refs)):
+    for some in in_parts(sorted(refs)):
         connection.execute(_DROP, {"tenant": tenant_id, "which": kind, "refs": some})
 
 
@@ -115,7 +113,7 @@ def withheld(
     wanted = {"tenant": tenant_id, "which": kind, "states": list(states)}
     return {
         ref
-        for some in _parts(sorted(refs))
+        for some in in_parts(sorted(refs))
         for ref in connection.execute(_WITHHELD, {**wanted, "refs": some}).scalars()
     }
 
@@ -181,8 +179,3 @@ def _take(
 
 def _joined(*parts: object) -> str:
     return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
-
-
-def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), AT_ONCE):
-        yield items[start : start + AT_ONCE]

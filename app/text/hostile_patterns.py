@@ -1,6 +1,7 @@
 """How texts speak to a model: patterns of lower-case text, each linear. Touches nothing.
 
-Every gap has an end, so that no text makes one of them go back and forth.
+Every gap has an end, and of two that follow each other the first can't give way to the second: what
+a text costs is bounded for each of its characters.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ TOOL = re.compile(
 )
 
 _LADEN = (  # a query that has room for what was said
-    r"[^)\"'\s]{0,300}?\?[^)\"\n]{0,300}?"
+    r"[^)\"'\s?]{0,300}+\?[^)\"\n]{0,300}?"
     r"(?:[{<\[$]|%7b|\b(?:data|secrets?|leak|conversation|chat|history|prompt|payload|exfil\w*)=)"
 )
 _PRIVATE = (
@@ -94,9 +95,9 @@ _PRIVATE = (
     r"|memor(?:y|ies)|personal data|context|user's|e-?mail address|everything (?:above|you know))"
 )
 EXFILTRATION = re.compile(
-    rf"!?\[[^\]\n]{{0,120}}\]\(\s{{0,3}}https?://{_LADEN}"
+    rf"\[[^\[\]\n]{{0,120}}+\]\(\s{{0,3}}https?://{_LADEN}"
     rf"|<(?:img|iframe|a|script)\b[^>\n]{{0,120}}?(?:src|href)\s?=\s?[\"']?https?://{_LADEN}"
-    r"|<img\b[^>\n]{0,120}?src\s?=\s?[\"']?https?://[^\"'>\s]{1,200}\?[^\"'>\s]{0,60}=secrets?"
+    r"|<img\b[^>\n]{0,120}?src\s?=\s?[\"']?https?://[^\"'>\s?]{1,200}+\?[^\"'>\s]{0,60}?=secrets?"
     r"|\b(?:send|post|upload|forward|transmit|append|leak|exfiltrate|submit|add|put|include)\b"
     rf"[^.!?\n]{{0,50}}?\b{_PRIVATE}[^\n]{{0,80}}?\bhttps?://"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -71,6 +72,11 @@ def refused(response: httpx.Response, status: int) -> Json:
     for inside in ("Traceback", "Error:", "Error(", "Value error", "sqlite", "sqlalchemy", "0x"):
         assert inside not in error["message"]
     return error
+
+
+def names(text: str, user: str) -> bool:
+    """Say whether a user's id stands in a text as a word; within random ids it may by chance."""
+    return re.search(rf"\b{re.escape(user)}\b", text) is not None
 
 
 async def key(

@@ -18,6 +18,7 @@ from tests.api.calls import Json, at, chat, put, read, refused, stats
 from tests.served import served
 
 JSON = {"Content-Type": "application/json"}
+FLOOD: Json = {f"field_{number}": {} for number in range(5_000)}
 
 
 async def post(
@@ -55,6 +56,32 @@ async def test_json_under_another_name_is_refused(
     error = refused(await post(client, "/chat", {"message": "hi"}, headers), 422)
     assert "Content-Type: application/json" in error["message"]
     assert (await stats(client))["sessions"]["messages"] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        ("/chat", FLOOD, "the body has 5000 fields"),
+        ("/chat", {"message": "hi", "history": FLOOD}, "history has 5000 fields"),
+        ("/documents", {"documents": [{"text": "a"}, FLOOD]}, "documents.1 has 5000 fields"),
+        (
+            "/documents",
+            {"documents": [{"text": "a", "metadata": FLOOD | {str(n): n for n in range(9_000)}}]},
+            "documents.0.metadata has 14000 fields",
+        ),
+        (
+            "/memories/import",
+            {"conversations": [{"messages": [FLOOD]}]},
+            "conversations.0.messages.0 has 5000 fields",
+        ),
+    ],
+)
+async def test_a_flood_of_fields_is_one_error_and_not_one_for_each(
+    client: httpx.AsyncClient, path: str, body: Any, told: str
+) -> None:
+    """A body has room for a million, whose errors would keep everybody else waiting."""
+    error = refused(await post(client, path, body), 422)
+    assert error["message"].startswith(told)
 
 
 async def test_a_part_of_a_body_that_is_no_object_is_named(client: httpx.AsyncClient) -> None:
@@ -127,7 +154,8 @@ async def test_what_nobody_foresaw_is_a_500_in_the_same_shape() -> None:
 
 async def test_of_two_documents_with_one_id_the_last_is_kept(client: httpx.AsyncClient) -> None:
     stored = await put(client, {"id": "d", "text": "first"}, {"id": "d", "text": "second"})
-    assert stored == {"stored": 1, "unchanged": 0, "ids": ["d"]}
+    nothing: Json = {"left_out": [], "redacted": {}}
+    assert stored == {"stored": 1, "unchanged": 0, "ids": ["d"], **nothing}
     assert (await read(client, at("documents", "d")))["text"] == "second"
     assert (await stats(client))["vectors"]["documents"] == 1
 
@@ -221,3 +249,14 @@ async def assert_taken_or_refused(client: httpx.AsyncClient, path: str, body: An
     if response.status_code != 200:
         assert 400 <= response.status_code < 500, response.text
         refused(response, response.status_code)
+
+
+async def test_a_405_names_every_method_that_the_path_has() -> None:
+    async with served() as (client, _):
+        for path, methods in {
+            "/chat": "POST",
+            "/keys": "GET, POST",
+            "/documents/d1": "GET, DELETE",
+            "/sessions/s1": "GET, PATCH, DELETE",
+        }.items():
+            assert (await client.request("TRACE", path)).headers["allow"] == methods

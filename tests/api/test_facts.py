@@ -170,6 +170,27 @@ async def test_a_correction_moves_in_time_and_joins_what_says_the_same() -> None
     refused(gone, 404)
 
 
+@pytest.mark.parametrize("value", ["b", "c"])
+async def test_a_correction_that_moves_a_fact_to_where_another_is_keeps_both_beginnings(
+    value: str,
+) -> None:
+    """Each was told by itself, so nothing but its number tells it from others of its value."""
+    told = {"predicate": "visited", "is_many": True}
+    async with served() as (client, _):
+        kept = []
+        for name, month in (("a", "04"), ("b", "08")):
+            fact = {**told, "value": name, "valid_from": f"2026-{month}-01T00:00:00Z"}
+            kept.append(answered(await client.post("/memories/facts", json=fact))["fact_id"])
+        changed = await client.patch(at("memories", "facts", kept[0]), json={"value": value})
+        after = answered(changed)
+        again = await client.patch(
+            at("memories", "facts", after["fact_id"]), json={"value": "d", "confidence": 0.5}
+        )
+        assert answered(again)["value"] == "d"
+    assert (after["value"], after["valid_from"]) == (value, "2026-04-01T00:00:00Z")
+    assert after["sightings"] == (2 if value == "b" else 1)
+
+
 async def test_a_forgotten_fact_lets_the_one_before_hold_again_and_does_not_come_back() -> None:
     async with served() as (client, runtime):
         await learn(client, runtime, "s1", said("Lisbon", 1, seq=1))

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from app.api.openai_requests import MessageIn, Told, read_messages
+from app.api.openai_requests import CompletionRequest, MessageIn, Told, read_messages
 from app.errors import InvalidRequest
 from app.llm.base import Say, ToolCall
 
@@ -118,3 +119,10 @@ def test_any_messages_are_read_or_refused_by_name(messages: list[dict[str, Any]]
         assert say.content.strip() or say.calls or say.role == "tool"
         assert say.role != "tool" or say.call_id in known
         known |= {call.id for call in say.calls}
+
+
+def test_only_the_first_wrong_message_is_told() -> None:
+    """Thousands of them have room for a million errors, which would keep everybody waiting."""
+    with pytest.raises(ValidationError) as caught:
+        CompletionRequest.model_validate({"model": "m", "messages": [{"role": "nobody"}] * 3})
+    assert caught.value.error_count() == 1

@@ -417,3 +417,20 @@ async def test_without_a_model_a_title_is_the_user_s_first_words() -> None:
         tags = await ask(client, TAGS)
     assert json.loads(text(title)) == {"title": "Where is Porto"}
     assert json.loads(text(tags)) == {"tags": []}
+
+
+async def test_nobody_is_in_the_way_of_another_user_s_conversation() -> None:
+    """How a conversation without an id is named can be worked out, so anybody may take the name."""
+    async with served() as (client, runtime):
+        ada = await calls.key(runtime, "user", user="ada")
+        bo = await calls.key(runtime, "user", user="bo")
+        await ask(client, "Hi", headers=ada)
+        (named,) = await session_ids(client, headers=ada)
+        await client.delete(calls.at("sessions", named), headers=ada)
+        await calls.chat(client, "Mine.", session_id=named, headers=bo)
+        reply = text(await ask(client, "Hi", headers=ada))
+        await ask(client, ("Hi", reply, "And now?"), headers=ada)
+        (own,) = await session_ids(client, headers=ada)
+        assert len(await stored(client, own, headers=ada)) == 4
+        assert await session_ids(client, headers=bo) == [named]
+    assert own != named

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.index.base import vector_id
-from tests.api.calls import answered, at, chat, close, groq, read, refused, vectors
+from tests.api.calls import answered, at, chat, close, groq, key, read, refused, vectors
 from tests.served import served
 from tests.wire.openai import model_server
 
@@ -144,6 +144,18 @@ async def test_a_deleted_session_leaves_nothing(session_id: str) -> None:
         # and the id is free for a conversation that knows nothing of the old one
         await chat(client, "hello", session_id=session_id)
         assert (await read(client, at("sessions", session_id)))["message_count"] == 2
+
+
+async def test_the_receipt_of_another_user_looks_like_one_that_never_was() -> None:
+    async with served() as (client, runtime):
+        ada = await key(runtime, "user", user="ada")
+        bo = await key(runtime, "user", user="bo")
+        said = await chat(client, "hello", headers=ada)
+        told = [
+            refused(await client.get(at("messages", id, "receipt"), headers=bo), 404)
+            for id in (said["message_id"], "never")
+        ]
+    assert told[0]["message"] == told[1]["message"]
 
 
 async def test_a_receipt_is_there_for_replies_only() -> None:

@@ -83,6 +83,25 @@ async def test_questions_about_the_whole_are_answered_by_its_summary(customers: 
             assert told in body["sources"][0]["text"]
 
 
+@pytest.mark.parametrize("directly", [True, False])
+async def test_what_is_left_out_or_redacted_is_told_by_either_way(
+    directly: bool, customers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(customers, "id,user_id,note\n1,zoe,Likes rum.\n2,bo,The card 4111 1111 1111 1111.\n")
+    path, url = customers, f"sqlite:///{customers.parent / 'data' / 'service.db'}"
+    async with listening(database_url=url) as (client, _):
+        assert (await client.delete("/users/zoe")).is_success
+        to = [] if directly else ["--to", str(client.base_url)]
+        assert await asyncio.to_thread(main, [str(path), "--key", "id", *to]) == 0
+        told = capsys.readouterr().out
+        listed = (await client.get("/documents")).json()["documents"]
+    assert [it["text"] for it in listed] == ["Id: 2. User id: bo. Note: The card [CARD_1]."]
+    assert "2 documents (1 stored, 0 unchanged)" in told
+    assert "left out, for they name a user who was erased: 1" in told
+    assert "redacted: 1 CARD" in told
+    assert "summary" not in told
+
+
 async def test_what_left_the_file_leaves_the_service_by_either_way(
     customers: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

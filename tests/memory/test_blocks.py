@@ -11,6 +11,8 @@ from app.consents import Consent, Consents
 from app.db import Database
 from app.errors import Conflict, InvalidRequest, NotFound
 from app.memory.blocks import Blocks
+from app.sessions.base import NewTurn
+from app.sessions.sql import SqlSessions
 from tests.seams.stores import database
 
 __all__ = ["database"]
@@ -24,10 +26,16 @@ def blocks(database: Database) -> Blocks:
     return Blocks(database, consents, max_chars=20, clock=lambda: NOON)
 
 
+async def begin(database: Database, session_id: str, user_id: str) -> None:
+    new = NewTurn("default", session_id, user_id, "Hello.", "c", "on", "run-1")
+    await SqlSessions(database, lease_seconds=60, count_tokens=len).begin_turn(new, now=NOON)
+
+
 async def test_blocks_are_there_with_the_human_first_and_without_empty_ones(
-    blocks: Blocks,
+    blocks: Blocks, database: Database
 ) -> None:
     assert await blocks.of("default", "ada") == []
+    await begin(database, "s", "ada")
     await blocks.write("default", "ada", "persona", "Be brief.", written_by="user")
     human = await blocks.write(
         "default", "ada", "human", " A nurse. ", written_by="assistant", session_id="s", seq=3
@@ -39,6 +47,18 @@ async def test_blocks_are_there_with_the_human_first_and_without_empty_ones(
     assert [block.label for block in await blocks.of("default", "ada")] == ["persona"]
     emptied = await blocks.get("default", "ada", "human")
     assert (emptied.value, emptied.version, emptied.session_id) == ("", 2, None)
+
+
+async def test_an_assistant_writes_nothing_for_a_session_that_is_gone(
+    blocks: Blocks, database: Database
+) -> None:
+    await begin(database, "bo's", "bo")
+    for session_id in ("erased meanwhile", "bo's"):
+        with pytest.raises(NotFound, match="deleted meanwhile"):
+            await blocks.write(
+                "default", "ada", "human", "A.", written_by="assistant", session_id=session_id
+            )
+    assert await blocks.of("default", "ada") == []
 
 
 async def test_blocks_of_other_users_and_tenants_are_their_own(blocks: Blocks) -> None:

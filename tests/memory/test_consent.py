@@ -224,6 +224,16 @@ async def test_an_agent_without_consent_has_no_tools_of_memory_and_is_told_why()
     assert {name: len(rows[name]) for name in REMEMBERED} == dict.fromkeys(REMEMBERED, 0)
 
 
+@pytest.mark.parametrize("mode", ["chat", "agent"])
+async def test_the_offline_answerer_does_not_promise_what_it_may_not_do(mode: str) -> None:
+    async with serving(Clock()) as (client, _):
+        for allowed in (True, False):
+            await allow(client, "ada", memory_enabled=allowed)
+            asked = {"mode": mode, "user_id": "ada", "session_id": f"s-{allowed}"}
+            answer = await chat(client, "Please remember that I prefer aisle seats.", **asked)
+            assert ("you don't allow that I remember" in answer["reply"]) is not allowed
+
+
 async def test_an_agent_whose_user_withdraws_in_mid_turn_writes_nothing_more() -> None:
     asked, said = Event(), Event()
     told: list[str] = []

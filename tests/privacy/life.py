@@ -26,7 +26,9 @@ async def live(
     own: Json = {"params": who, "headers": headers}
     for session in ("one", "two"):
         name = f"{session} {user}"
-        await chat(client, f"I live in {word}ville.", session_id=name, headers=headers, **who)
+        town = f"{word}ville".capitalize()
+        told = f"I moved to {town} in May 2024."
+        await chat(client, told, session_id=name, headers=headers, **who)
         await chat(client, f"My dog is called {word}dog.", session_id=name, headers=headers, **who)
     await close(client, f"one {user}", **own)
     titled = {"title": f"about {word}title", "metadata": {"note": f"{word}note"}}

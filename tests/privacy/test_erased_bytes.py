@@ -136,3 +136,21 @@ async def test_who_still_reads_what_was_there_keeps_the_bytes_and_that_is_said(
         assert await database.scrub() is False
     assert await database.scrub() is True
     await database.close()
+
+
+async def test_who_gives_up_waiting_for_the_bytes_leaves_a_database_that_writes(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "service.db"
+    database = await open_database(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path)) as other:  # so much that it takes a while to rewrite
+        other.execute("CREATE TABLE notes (text BLOB)")
+        other.execute("INSERT INTO notes VALUES (zeroblob(8000000))")
+        other.commit()
+    for thousandth in (1, 3, 10, 30):  # before its turn, or while it goes on
+        waiting = asyncio.ensure_future(database.scrub())
+        await asyncio.sleep(thousandth / 1_000)
+        waiting.cancel()
+        assert await database.write(lambda _: "written") == "written"
+    assert await database.scrub()
+    await database.close()

@@ -12,17 +12,17 @@ import sqlalchemy as sa
 from app.audit import Actor
 from app.db import metadata
 from app.db.tables import audit_log, erased_users, jobs
-from app.erased import pseudonym
+from app.erased import bury, pseudonym
 from app.index.base import Vector
-from app.privacy.erasure import LATE
+from app.privacy.errands import LATE
 from app.usage import Bill
 from app.wiring import Runtime
 from ingest.document import Document
-from tests.api.calls import at, chat, close, key, put, read, refused, vectors
+from tests.api.calls import at, chat, close, key, names, put, read, refused, vectors
 from tests.knowledge.calls import finish_jobs, in_pinecone, try_jobs
 from tests.privacy.life import deliver, document, live, mark, ok, upload
 from tests.senders import receiving
-from tests.served import served_at
+from tests.served import served, served_at
 from tests.wire.pinecone import Faults, serving_pinecone
 
 NEIGHBOURS = ("ada:1", "ada/1", "ADA", "ad%")
@@ -30,7 +30,7 @@ NEIGHBOURS = ("ada:1", "ada/1", "ADA", "ad%")
 ADDED_TO = {"api_keys", "audit_log", "erased_users", "jobs", "usage", "records", "deliveries"}
 
 # What a life does not fill: a table that is missing here has to be filled, and erased.
-NOT_FILLED = {"about_store", "entities", "erased_users", "record_references", "uploads"}
+NOT_FILLED = {"about_store", "erased_users", "record_references", "uploads"}
 
 Rows = dict[str, list[str]]
 
@@ -175,6 +175,41 @@ async def test_a_chat_by_the_same_id_is_a_new_beginning_and_what_began_before_is
         assert session["messages"][0]["content"] == "I live in Braga."
 
 
+WRITES: dict[tuple[str, str], Any] = {
+    ("POST", "/chat"): {"message": "hi"},
+    ("POST", "/v1/chat/completions"): {
+        "model": "conversational-rag", "messages": [{"role": "user", "content": "hi"}]},
+    ("POST", "/memories/facts"): {"predicate": "likes", "value": "tea"},
+    ("PUT", "/memories/blocks/{label}"): {"value": "Ada."},
+    ("POST", "/memories/import"): {"conversations": [{"messages": [
+        {"role": "user", "content": "hi", "created_at": "2024-05-08T13:56:00Z"}]}]},
+    ("PUT", "/store/items"): {"namespace": ["n"], "key": "k", "value": {}},
+    ("POST", "/store/batch"): {"operations": [
+        {"op": "put", "namespace": ["n"], "key": "k", "value": {}}]},
+    ("DELETE", "/store/items"): None,
+    ("PUT", "/users/{user_id}/consent"): {"memory_enabled": True, "pii_storage_allowed": True},
+}  # fmt: skip
+
+
+async def test_while_a_user_is_being_erased_every_write_is_refused_as_documented() -> None:
+    async with served() as (client, runtime):
+        now = runtime.clock()
+        await runtime.database.write(lambda c: bury(c, "default", "ada", now))
+        paths = (await read(client, "/openapi.json"))["paths"]
+        who = {"user_id": "ada", "namespace": "n", "key": "k"}
+        for (method, path), body in WRITES.items():
+            is_named = path in ("/chat", "/memories/facts", "/memories/import", "/store/batch")
+            response = await client.request(
+                method,
+                path.format(label="human", user_id="ada"),
+                params=None if is_named or "/users/" in path else who,
+                json={**body, "user_id": "ada"} if is_named else body,
+                headers={"X-User-Id": "ada"},
+            )
+            refused(response, 409)
+            assert "409" in paths[path][method.lower()]["responses"], (method, path)
+
+
 async def test_a_late_pass_removes_stray_vectors_and_leaves_what_was_begun_anew() -> None:
     time = [datetime(2026, 12, 1, tzinfo=UTC)]
     async with served_at(lambda: time[0]) as (client, runtime):
@@ -233,5 +268,5 @@ async def test_the_audit_log_has_the_counts_and_no_name() -> None:
         noted, tombstone = await runtime.database.read(look)
         assert noted.subject == pseudonym("default", "ada")
         assert noted.counts["messages"] == 2
-        assert "ada'" not in repr((noted, tombstone))
+        assert not names(repr((noted, tombstone)), "ada")
         assert tombstone.finished_at is not None

@@ -41,6 +41,15 @@ MESSAGE: Json = {
     "created_at": SEEN,
 }
 
+FACT: Json = {
+    **dict.fromkeys(("fact_id", "key", "value_key", "subject", "predicate"), "f1"),
+    **dict.fromkeys(("value", "statement"), "Ada likes tea."),
+    **dict.fromkeys(("learned_at", "valid_from", "last_seen_at"), SEEN),
+    **dict.fromkeys(("created_at", "updated_at"), SEEN),
+    **{"kind": "fact", "said_by": "user", "session_id": "s1", "is_many": False},
+    **{"confidence": 1.0, "sightings": 1, "version": 1, "uses": 0},
+}
+
 
 async def imported(client: httpx.AsyncClient, body: Any, user: str = "ada") -> httpx.Response:
     text = body if isinstance(body, str) else json.dumps(body)
@@ -75,7 +84,7 @@ WRONG: list[tuple[Any, int, str]] = [
     (document(sessions=[SESSION, SESSION]), 422, "sessions.1: the same row"),
     (document(sessions=[{**SESSION, "hash": "x"}]), 422, "sessions.0: there is no 'hash'"),
     (document(sessions=[{**SESSION, "state": "shut"}]), 422, "one of closed, open"),
-    (document(sessions=[{**SESSION, "last_seq": 2**31}]), 422, "a whole number of 32 bits"),
+    (document(sessions=[{**SESSION, "last_seq": 2**30}]), 422, "from 0 to below 1073741824"),
     (document(sessions=[{**SESSION, "covered_seq": 2}]), 422, "expected 0 to 1, came 2"),
     (document(sessions=[{**SESSION, "created_at": "2026-01-02T03:04"}]), 422, "offset"),
     (document(sessions=[{**SESSION, "session_id": "a\nb"}]), 422, "control characters"),
@@ -85,7 +94,16 @@ WRONG: list[tuple[Any, int, str]] = [
     (said(content="a\x00b"), 422, "messages.0.content: expected a text without NUL"),
     (said(content="\ud800"), 422, "half surrogate"),
     (said(status="pending"), 422, "one of complete, failed, interrupted"),
-    (said(receipt=[]), 422, "messages.0.receipt: expected an object, came a list"),
+    (said(receipt=[]), 422, "messages.0.receipt: expected an object, as a reply has it"),
+    (said(receipt={"memory": []}), 422, "messages.0.receipt: expected an object, as a reply"),
+    (said(receipt={"memory": {"used": [{"id": "m"}]}}), 422, "as a reply has it"),
+    (said(receipt={"documents": {"used": [7]}}), 422, "as a reply has it"),
+    (said(receipt={"flagged": [{"kind": "fact"}]}), 422, "as a reply has it"),
+    (said(steps=[{"name": "search"}]), 422, "id, name, arguments and result, came a list"),
+    (document(consent={**LAWFUL, "retention_days": 1e300, "updated_at": SEEN}), 422, "at most"),
+    (document(consent={**LAWFUL, "retention_days": -1, "updated_at": SEEN}), 422, "more than 0"),
+    (document(sessions=[{**SESSION, "tokens": 2**63 - 1}]), 422, "from 0 to below"),
+    (document(facts=[{**FACT, "number": 1}]), 422, "facts.0: its session is not in the export"),
 ]
 
 
@@ -121,6 +139,18 @@ async def test_something_else_under_the_same_id_is_a_conflict_and_nothing_is_sto
         own = {**MESSAGE, "id": stolen["id"], "session_id": "new"}
         error = refused(await imported(client, document(sessions=[new], messages=[own])), 409)
         assert "another message's already" in error["message"]
+
+
+async def test_what_is_of_another_user_is_not_given_a_fact_or_a_mark() -> None:
+    async with served() as (client, _):
+        await chat(client, "My dog is called Rex.", session_id="s1", user_id="bo")
+        error = refused(await imported(client, document(facts=[FACT])), 409)
+        assert error["message"] == "facts: the session 's1' is another user's"
+        mark = {"flags": [], "state": "blocked", "created_at": SEEN, "fingerprint": "x"}
+        marks = [{**mark, "kind": "episode", "ref": ref} for ref in ("s1", "none")]
+        body = answered(await imported(client, document(quarantine=marks)))
+        assert (body["restored"], body["left_out"]) == ({}, {"quarantine": 2})
+        assert (await read(client, "/quarantine"))["entries"] == []
 
 
 async def test_an_import_that_contradicts_itself_is_a_conflict() -> None:
@@ -219,6 +249,26 @@ async def test_a_session_that_goes_meanwhile_breaks_the_export_off() -> None:
             await read_on()
         with pytest.raises(json.JSONDecodeError):
             json.loads(seen)
+
+
+async def test_what_is_said_meanwhile_leaves_an_export_that_can_be_imported() -> None:
+    async with served() as (client, runtime):
+        await chat(client, "My dog is called Rex.", session_id="s1", user_id="ada")
+        caller = await runtime.keys.caller(None, is_local=True, now=runtime.clock())
+        pieces = await runtime.exports.begin("default", "ada", actor=caller.actor, within=None)
+        seen = ""
+        async for piece in pieces:
+            if piece.startswith((',\n"episodes"', ',\n"fact_sightings"')):
+                new = f"s{len(seen)}"
+                cat = f"My cat is called Tom{len(seen)}."
+                await chat(client, cat, session_id=new, user_id="ada")
+                ok(await client.post(at("sessions", new, "close"), params={"user_id": "ada"}))
+                told = {"predicate": "likes", "value": new, "user_id": "ada"}
+                ok(await client.post("/memories/facts", json=told))
+            seen += piece
+        assert len(json.loads(seen)["sessions"]) == 1
+    async with served() as (client, _):
+        answered(await imported(client, seen))
 
 
 async def test_exports_and_imports_are_noted_with_counts_and_no_name() -> None:

@@ -21,7 +21,7 @@ from app.sessions.base import NewTurn, Status
 from app.wiring import Runtime
 from tests.api.calls import Json, answered, at, chat, put, read
 from tests.privacy.life import live, mark, ok
-from tests.senders import receiving
+from tests.senders import GENERIC_TOKEN, receiving, worked_off
 from tests.served import served
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -143,10 +143,11 @@ OBJECTS = st.dictionaries(
     | st.none(),
     max_size=2,
 )
+STEPS = st.fixed_dictionaries({"id": TEXTS, "name": TEXTS, "arguments": OBJECTS, "result": TEXTS})
 JSONS: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("entities", "aliases"): st.lists(TEXTS, max_size=2),
     ("entities", "attributes"): st.dictionaries(TEXTS, TEXTS, max_size=2),
-    ("messages", "steps"): st.lists(TEXTS.map(lambda name: {"name": name}), max_size=2),
+    ("messages", "steps"): st.lists(STEPS, max_size=2),
     ("quarantine", "flags"): st.lists(TEXTS, max_size=2),
 }
 
@@ -167,8 +168,8 @@ def cell(section: h.Section, name: str) -> st.SearchStrategy[Any]:
     else:
         some = {
             "Text": KEYS if name in section.key or name == "id" else TEXTS,
-            "Integer": st.integers(0, 2**31 - 1),
-            "BigInteger": st.integers(0, 2**63 - 1),
+            "Integer": st.integers(0, 2**30 - 1),
+            "BigInteger": st.integers(0, 2**53 - 1),
             "Float": st.floats(allow_nan=False, allow_infinity=False),
             "Boolean": st.booleans(),
         }[kind]
@@ -237,3 +238,19 @@ async def test_whatever_the_rows_hold_comes_back(life: dict[str, list[Json]]) ->
     async with served() as (client, _):
         await restored(client, whole)
         assert await exported(client) == whole
+
+
+async def test_an_export_has_no_event_that_named_somebody_else_whose_record_it_was() -> None:
+    async with receiving() as (client, runtime):
+        for user in ("bo", "ada"):
+            event = {"type": "ticket", "id": 1, "user_id": user, "note": f"quux{user}"}
+            bearer = {"Authorization": f"Bearer {GENERIC_TOKEN}"}
+            ok(await client.post("/webhooks/generic", json=event, headers=bearer))
+            await worked_off(runtime)
+        told = {
+            user: (await client.get(at("users", user, "export"))).text for user in ("ada", "bo")
+        }
+    assert "quuxada" in told["ada"]
+    assert "quuxbo" not in told["ada"]
+    assert "quuxbo" in told["bo"]
+    assert "quuxada" not in told["bo"]

@@ -84,6 +84,16 @@ async def test_no_secret_leaves_or_stays(
     assert document["metadata"] == {"iban": "[IBAN_1]", "[SECRET_1]": 1, "card": "[CARD_1]"}
 
 
+async def test_a_filter_is_kept_as_clean_as_the_question_and_searches_as_it_came() -> None:
+    async with served(pii_consent=False) as (client, _):
+        await put(client, {"id": "d1", "text": "Tea.", "metadata": {"owner": DETAILS[0]}})
+        filters = {"owner": {"$in": [DETAILS[0], CARD]}}
+        asked = await chat(client, "What about tea?", session_id="s1", filters=filters)
+        assert [source["id"] for source in asked["sources"]] == ["d1"]
+        receipt = await read(client, f"/messages/{asked['message_id']}/receipt")
+        assert not [one for one in (DETAILS[0], CARD) if one in json.dumps(receipt)]
+
+
 async def _tell(client: httpx.AsyncClient, runtime: Runtime) -> None:
     """Let the same come in by every way there is."""
     await chat(client, f"Remember this: {MINE}", session_id="s1")

@@ -35,6 +35,40 @@ def test_personal_details_stay_unless_their_user_does_not_allow_it(redactor: Red
     assert cleaned.counts == {"EMAIL": 1, "IP": 1, "CARD": 1}
 
 
+DIGITS = "0123456789"
+
+
+def _isbn(digits: str) -> str:
+    """Return an ISBN with its check digit, as printers set it."""
+    told = "978" + digits
+    check = -sum(int(digit) * (3 if n % 2 else 1) for n, digit in enumerate(told)) % 10
+    return f"ISBN {told[:3]}-{told[3]}-{told[4:6]}-{told[6:]}-{check}"
+
+
+PLAIN = st.one_of(
+    st.from_regex(r"(order (#|no\. |number: )|Invoice INV-|PO-)[0-9]{4,12}", fullmatch=True),
+    st.from_regex(r"order (2026-[0-9]{6}|[0-9]{3}-[0-9]{7}-[0-9]{7})", fullmatch=True),
+    st.from_regex(r"[$€][1-9],[0-9]{3},[0-9]{3}\.[0-9]{2}", fullmatch=True),
+    st.from_regex(
+        r"[1-9]\.[0-9]{3}\.[0-9]{3},[0-9]{2} EUR|[1-9] [0-9]{3} [0-9]{3} kr", fullmatch=True
+    ),
+    st.dates().map(str),
+    st.dates().map(lambda day: f"{day:%d.%m.%Y}, {day:%m/%d/%Y} or {day:%Y%m%d}"),
+    st.datetimes().map(lambda time: f"{time:%Y-%m-%dT%H:%M:%S}Z"),
+    st.from_regex(
+        r"(version |v|Python |Chrome/)[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{1,4}", fullmatch=True
+    ),
+    st.from_regex(r"(version |v)[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{1,2}", fullmatch=True),
+    st.text(DIGITS, min_size=9, max_size=9).map(_isbn),
+)
+
+
+@given(plain=PLAIN)
+def test_order_numbers_prices_dates_versions_and_isbns_are_left_as_they_are(plain: str) -> None:
+    text = f"I asked about {plain} yesterday."
+    assert Redactor(PatternDetector()).clean(text, keeps_personal=False).text == text
+
+
 def test_a_placeholder_that_somebody_wrote_stands_for_nothing_else(redactor: Redactor) -> None:
     assert redactor.clean(f"[CARD_1] is not {CARD}").text == "[CARD_1] is not [CARD_2]"
     assert redactor.clean(f"{CARD} is not [CARD_1]").text == "[CARD_2] is not [CARD_1]"
@@ -76,6 +110,15 @@ def test_a_setting_redacts_personal_kinds_for_all() -> None:
     assert redactor.clean(text).text == "[EMAIL_1], [IP_1], +1 650 253 0000"
     with pytest.raises(Misconfigured, match="NAMES"):
         pick_redactor(settings(redacted_types="names"))
+
+
+def test_a_setting_says_of_which_country_numbers_without_one_are() -> None:
+    for region, number in (("de", "030 12345678"), ("", "(650) 253-0000")):
+        cleaned = pick_redactor(settings(phone_region=region, redacted_types="phone"))
+        assert cleaned.clean(f"call me: {number}").text == "call me: [PHONE_1]"
+    for wrong in ("ZZ", "Germany"):
+        with pytest.raises(Misconfigured, match=f"PHONE_REGION={wrong}: the two letters"):
+            pick_redactor(settings(phone_region=wrong))
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,8 @@ def test_a_text_that_ends_our_block_is_flagged_wherever_it_stands(text: str, tag
         "<" * 200_000,
         "<document " + " " * 200_000,
         "![a](http://a?" * 15_000,
+        ("[" * 120 + "](http://" + "?" * 600 + ")\n") * 100,
+        ("<img" + " src=http://" * 10 + "?" * 260 + ">\n") * 300,
         "system: \n" * 20_000,
         "act as " * 30_000,
         "use the " * 25_000 + "forget",

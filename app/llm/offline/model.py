@@ -25,6 +25,7 @@ from app.llm.offline.answer import answer
 from app.llm.offline.asides import aside
 from app.llm.offline.facts import facts
 from app.llm.offline.followups import asks_to_rewrite, repeated, rewritten
+from app.llm.offline.passages import NOTED, UNREMEMBERED
 from app.llm.offline.summary import has_transcript, summary
 
 NAME = "offline"
@@ -32,6 +33,7 @@ SUMMARY_TOKENS = 300
 
 _WORD = re.compile(r"\s*\S+")
 _WORDS = re.compile(r"\bat most (\d+) words\b")
+_NO_MEMORY = re.compile(r"\bdoes not allow that anything is remembered\b")
 _END = {"finish_reason": "stop", "model_name": NAME}
 
 
@@ -70,7 +72,8 @@ class OfflineChat(BaseChatModel):
         answers = [str(message.text) for message in messages if message.type == "ai"]
         if (again := repeated(last, spoken[:-1], answers)) is not None:
             return again
-        return answer(spoken[:-1], last, self.similarity)
+        told = answer(spoken[:-1], last, self.similarity)
+        return UNREMEMBERED if told == NOTED and _forbids_memory(messages) else told
 
     def _generate(
         self,
@@ -146,6 +149,13 @@ def _read(transcript: str, summary_tokens: int) -> str:
     told, named = facts(transcript)
     read = {"summary": summary(transcript, summary_tokens), "facts": told, "entities": named}
     return json.dumps(read, ensure_ascii=False)
+
+
+def _forbids_memory(messages: Sequence[BaseMessage]) -> bool:
+    """Say whether the instructions tell that the user allows no memory."""
+    return any(
+        _NO_MEMORY.search(str(message.text)) for message in messages if message.type == "system"
+    )
 
 
 def _stated_limit(messages: list[BaseMessage]) -> int:

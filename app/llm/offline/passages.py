@@ -14,6 +14,7 @@ from app.text.sentences import is_question, sentences
 Origin = Literal["profile", "document", "memory", "history"]
 
 NOTED = "Noted."
+UNREMEMBERED = f"{NOTED} It stays in this conversation: you don't allow that I remember anything."
 KEPT = "I can't forget anything by myself: nothing was deleted."
 NOTHING = "I don't have that."
 KNOWN = "What I know of you:"
