@@ -102,7 +102,7 @@ def create_app(
         ops,
         usage,
     ):
-        app.include_router(room.router)
+        app.router.routes.extend(room.router.routes)  # built once, whichever app has them
     app.add_middleware(
         Envelope,
         max_body_bytes=chosen.max_body_bytes,

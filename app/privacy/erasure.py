@@ -112,6 +112,7 @@ class Erasure:
         told = (job.result if job is not None else None) or {}
         remaining = dict(told.get("remaining", {}))
         pending = [] if failure is None else [ERASE]
+        pending += [LATE] if failure is None and remaining else []
         pending += [] if scrubbed != "pending" else [SCRUB]
         return Erased(
             user_id=user_id,
