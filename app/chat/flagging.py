@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,6 +40,11 @@ def flagged(shown: Iterable[Shown]) -> tuple[Flagged, ...]:
     return tuple(Flagged(*which, tuple(sorted(flags))) for which, flags in found.items())
 
 
+def with_source(text: str, named: Mapping[str, object]) -> str:
+    """Return a text with the name of its source, which stands in the prompt beside it."""
+    return f"{named.get('source', '')}\n{text}"
+
+
 def of_told(says: Iterable[Say]) -> list[Shown]:
     """Return what a client tells of a conversation, by its place in it: anybody may have said it.
 
@@ -61,7 +66,7 @@ def of_result(
         ("document", passages),
     )
     found = [
-        Shown(tag, _id_at(known, one.attributes, call_id), one.text)
+        Shown(tag, _id_at(known, one.attributes, call_id), with_source(one.text, one.attributes))
         for tag, known in searched
         for one in read(tag, text)
     ]

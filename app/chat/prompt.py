@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from app.chat.budget import Budget, Item, cut, share_out
-from app.chat.flagging import Shown
+from app.chat.flagging import Shown, with_source
 from app.chat.instructions import CHAT
 from app.chat.lines import fact_line, memory_text
 from app.chat.rendering import (
@@ -172,7 +172,10 @@ class _Parts:
                 ),
                 *([Shown("summary", "", summary)] if summary else []),
                 *(Shown("memory", memory.id, text) for memory, text in memories),
-                *(Shown("document", passage.id, text) for passage, text in passages),
+                *(
+                    Shown("document", passage.id, with_source(text, passage.metadata))
+                    for passage, text in passages
+                ),
             ),
         )
 

@@ -273,7 +273,7 @@ def index_words(
 
 
 def _look_at(document: Document) -> Looked:
-    return look_at(document.id, document.text)
+    return look_at(document.id, f"{document.source}\n{document.text}")  # a prompt names both
 
 
 def _lock(connection: Connection, tenant_id: str, ids: Collection[str]) -> list[Any]:
