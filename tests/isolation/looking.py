@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.isolation.personal import about, an_item, session, who_asks
-from tests.isolation.world import Pick, World
+from tests.isolation.world import Pick, Seen, World
 
 
 async def reads(w: World, pick: Pick) -> None:
@@ -36,29 +36,37 @@ READS: tuple[tuple[str, dict[str, Any]], ...] = (
 async def reads_one(w: World, pick: Pick) -> None:
     """Read one thing by its id, which may be anybody's."""
     who, named = who_asks(w, pick)
-    params: dict[str, Any] = about(named)
-    sees: Any = "memory"
+    more: dict[str, Any] = {}
+    sees: Seen = "memory"
     match pick.one(("session", "export", "receipt", "fact", "history", "block", "item")):
         case "session":
-            path, route = {"session_id": session(w, who, pick)}, "GET /sessions/{session_id}"
+            which, route = session(w, who, pick), "GET /sessions/{session_id}"
+            who, named = w.entitled(who, named, "session", which, pick)
+            path = {"session_id": which}
         case "export":
-            path, route = {"session_id": session(w, who, pick)}, "GET /sessions/{session_id}/export"
-            params |= {"format": pick.one(("json", "markdown", "import")), "receipts": "true"}
-            sees = "documents"
+            which, route = session(w, who, pick), "GET /sessions/{session_id}/export"
+            who, named = w.entitled(who, named, "session", which, pick)
+            path, sees = {"session_id": which}, "documents"
+            more = {"format": pick.one(("json", "markdown", "import")), "receipts": "true"}
         case "receipt":
-            path = {"message_id": w.known(who, "message", pick)}
-            route, sees = "GET /messages/{message_id}/receipt", "documents"
+            which, route = w.known(who, "message", pick), "GET /messages/{message_id}/receipt"
+            who, named = w.entitled(who, named, "message", which, pick)
+            path, sees = {"message_id": which}, "documents"
         case "fact":
-            path = {"fact_id": w.known(who, "fact", pick)}
-            route = "GET /memories/facts/{fact_id}"
+            which, route = w.known(who, "fact", pick), "GET /memories/facts/{fact_id}"
+            who, named = w.entitled(who, named, "fact", which, pick)
+            path = {"fact_id": which}
         case "history":
-            path = {"fact_id": w.known(who, "fact", pick)}
-            route = "GET /memories/facts/{fact_id}/history"
+            which, route = w.known(who, "fact", pick), "GET /memories/facts/{fact_id}/history"
+            who, named = w.entitled(who, named, "fact", which, pick)
+            path = {"fact_id": which}
         case "block":
-            path, route = {"label": pick.one(("human", "persona"))}, "GET /memories/blocks/{label}"
+            which, route = pick.one(("human", "persona")), "GET /memories/blocks/{label}"
+            who, named = w.entitled(who, named, "block", which, pick)
+            path = {"label": which}
         case _:
             named, (place, name) = an_item(w, who, named, pick)
-            params = about(named)
             path, route = {}, "GET /store/items"
-            params |= {"namespace": place, "key": name}
+            more = {"namespace": place, "key": name}
+    params = {**about(named), **more}
     await w.send(who, route, named=named, path=path, params=params, sees=sees)

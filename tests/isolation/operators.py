@@ -29,13 +29,18 @@ def document(w: World, who: Who, pick: Pick) -> dict[str, Any]:
 
 
 async def puts_documents(w: World, pick: Pick) -> None:
-    who = pick.one(w.callers())
+    who = pick.one(w.callers("admin") if pick.one(OFTEN) else w.callers())
     body = {"documents": [document(w, who, pick)]}
-    await w.send(who, "POST /documents", sees="documents", json=body)
+    done = await w.send(who, "POST /documents", sees="documents", json=body)
+    if done.is_success:
+        for one in body["documents"]:
+            w.note(who, "document", one["id"])
+            if HOSTILE in one["text"]:
+                w.note(who, "entry", ("document", one["id"]))
 
 
 async def uploads(w: World, pick: Pick) -> None:
-    who = pick.one(w.callers("admin", "user"))
+    who = pick.one(w.callers("admin") if pick.one(OFTEN) else w.callers("user"))
     user = pick.one(USERS)
     word = w.word(who, None, department="hr", about=user)
     if pick.one((True, False)):
@@ -58,12 +63,13 @@ async def reads_documents(w: World, pick: Pick) -> None:
         params = {"limit": 500} | ({} if source is None else {"source": source})
         await how(who, "GET /documents", params=params)
     else:
-        path = {"document_id": pick.one(DOCUMENTS)}
+        path = {"document_id": some(w, who, pick, "document", "d1")}
         await how(who, "GET /documents/{document_id}", path=path)
 
 
 async def deletes_documents(w: World, pick: Pick) -> None:
-    who, name = pick.one(w.callers("admin", "user")), pick.one(DOCUMENTS)
+    who = pick.one(w.callers("admin") if pick.one(OFTEN) else w.callers("user"))
+    name = some(w, who, pick, "document", "d1")
     match pick.one(("one", "some", "source")):
         case "one":
             await w.send(who, "DELETE /documents/{document_id}", path={"document_id": name})
@@ -131,14 +137,14 @@ LOOKS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 async def operates_on_one(w: World, pick: Pick) -> None:
     """Look at one thing by its id, or change it; it may be another tenant's."""
-    who = pick.one(w.callers("admin", "gateway"))
+    who = pick.one(w.callers("admin") if pick.one(OFTEN) else w.callers("gateway"))
     match pick.one(("job", "delivery", "key", "rotate", "revoke", "entry", "model")):
         case "job":
             await w.send(
                 who, "GET /jobs/{job_id}", sees="all", path={"job_id": some(w, who, pick, "job")}
             )
         case "delivery":
-            path = {"id": some(w, who, pick, "delivery")}
+            path = {"id": some(w, who, pick, "delivery", pick.one((1, 2, 3)))}
             await w.send(who, "POST /webhooks/inbox/{id}/replay", sees="all", path=path)
         case "key":
             await w.send(who, "GET /keys/{key_id}", path={"key_id": some(w, who, pick, "key")})
@@ -170,7 +176,9 @@ def some(w: World, who: Who, pick: Pick, kind: str, other: Any = 1) -> Any:
 async def makes_a_key(w: World, pick: Pick) -> None:
     who = pick.one(w.callers("admin", "gateway"))
     body = {"role": "user", "user_id": pick.one(USERS), "name": "spare"}
-    await w.send(who, "POST /keys", json=body)
+    done = await w.send(who, "POST /keys", json=body)
+    if done.is_success:
+        w.note(who, "key", done.json()["id"])
 
 
 async def consents(w: World, pick: Pick) -> None:

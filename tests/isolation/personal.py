@@ -82,8 +82,8 @@ async def chats(w: World, pick: Pick) -> None:
         return
     told = json.loads(events_of(done.text)[-1][1]) if body["stream"] else done.json()
     if "message_id" in told:
-        w.note(who, "message", told["message_id"])
-        w.note(who, "session", told["session_id"])
+        w.note(who, "message", told["message_id"], owner(who, named))
+        w.note(who, "session", told["session_id"], owner(who, named))
     quote(w, who, named, done, body["mode"] == "agent")
 
 
@@ -144,12 +144,13 @@ async def stores_a_fact(w: World, pick: Pick) -> None:
     body = about(named, predicate=pick.one(("likes", "lives_in", "knows")), value=value)
     done = await w.send(who, "POST /memories/facts", named=named, json=body)
     if done.is_success:
-        w.note(who, "fact", done.json()["fact_id"])
+        w.note(who, "fact", done.json()["fact_id"], owner(who, named))
 
 
 async def changes_a_fact(w: World, pick: Pick) -> None:
     who, named = who_asks(w, pick)
     fact = w.known(who, "fact", pick)
+    who, named = w.entitled(who, named, "fact", fact, pick)
     # An admin who names nobody may change anybody's, whose word it then is: so only marks it.
     has_owner = who.role != "admin" or named is not None
     body: dict[str, Any] = {"mark": "pinned"}
@@ -164,7 +165,9 @@ async def writes_a_block(w: World, pick: Pick) -> None:
     body = {"value": f"Speaks of {w.word(who, owner(who, named))}."}
     path = {"label": pick.one(("human", "persona"))}
     route = "PUT /memories/blocks/{label}"
-    await w.send(who, route, named=named, path=path, params=about(named), json=body)
+    done = await w.send(who, route, named=named, path=path, params=about(named), json=body)
+    if done.is_success:
+        w.note(who, "block", path["label"], owner(who, named))
 
 
 async def puts_an_item(w: World, pick: Pick) -> None:
@@ -198,24 +201,27 @@ async def imports(w: World, pick: Pick) -> None:
 
 
 async def describes(w: World, pick: Pick) -> None:
-    who, named = who_asks(w, pick)
+    which = session(w, pick.one(w.callers()), pick)
+    who, named = w.entitled(*who_asks(w, pick), "session", which, pick)
     body: dict[str, Any] = {"metadata": {"user_id": pick.one(USERS), "tenant_id": "acme"}}
     if who.role != "admin" or named is not None:
         body["title"] = f"About {w.word(who, owner(who, named))}"
-    path, route = {"session_id": session(w, who, pick)}, "PATCH /sessions/{session_id}"
+    path, route = {"session_id": which}, "PATCH /sessions/{session_id}"
     await w.send(who, route, named=named, path=path, params=about(named), json=body)
 
 
 async def closes(w: World, pick: Pick) -> None:
-    who, named = who_asks(w, pick)
+    which = session(w, pick.one(w.callers()), pick)
+    who, named = w.entitled(*who_asks(w, pick), "session", which, pick)
     deed = pick.one(("close", "close", "reopen"))
-    path, route = {"session_id": session(w, who, pick)}, f"POST /sessions/{{session_id}}/{deed}"
+    path, route = {"session_id": which}, f"POST /sessions/{{session_id}}/{deed}"
     await w.send(who, route, named=named, path=path, params=about(named))
 
 
 async def marks(w: World, pick: Pick) -> None:
-    who, named = who_asks(w, pick)
-    path = {"memory_id": vector_id(session(w, who, pick))}
+    which = session(w, pick.one(w.callers()), pick)
+    who, named = w.entitled(*who_asks(w, pick), "session", which, pick)
+    path = {"memory_id": vector_id(which)}
     route = "PATCH /memories/{memory_id}"
     body = {"mark": pick.one(("pinned", None))}
     await w.send(who, route, named=named, path=path, params=about(named), json=body)
@@ -224,26 +230,29 @@ async def marks(w: World, pick: Pick) -> None:
 async def forgets(w: World, pick: Pick) -> None:
     """Delete a session, a memory, a fact, a block or an item."""
     who, named = who_asks(w, pick)
-    params = about(named)
+    more: dict[str, Any] = {}
     match pick.one(("session", "memory", "fact", "block", "item")):
         case "session":
-            path, route = {"session_id": session(w, who, pick)}, "DELETE /sessions/{session_id}"
+            which, route = session(w, who, pick), "DELETE /sessions/{session_id}"
+            who, named = w.entitled(who, named, "session", which, pick)
+            path = {"session_id": which}
         case "memory":
-            path = {"memory_id": vector_id(session(w, who, pick))}
-            route = "DELETE /memories/{memory_id}"
+            which, route = session(w, who, pick), "DELETE /memories/{memory_id}"
+            who, named = w.entitled(who, named, "session", which, pick)
+            path = {"memory_id": vector_id(which)}
         case "fact":
-            path = {"fact_id": w.known(who, "fact", pick)}
-            route = "DELETE /memories/facts/{fact_id}"
+            which, route = w.known(who, "fact", pick), "DELETE /memories/facts/{fact_id}"
+            who, named = w.entitled(who, named, "fact", which, pick)
+            path = {"fact_id": which}
         case "block":
-            path, route = (
-                {"label": pick.one(("human", "persona"))},
-                "DELETE /memories/blocks/{label}",
-            )
+            which, route = pick.one(("human", "persona")), "DELETE /memories/blocks/{label}"
+            who, named = w.entitled(who, named, "block", which, pick)
+            path = {"label": which}
         case _:
             named, (place, name) = an_item(w, who, named, pick)
-            params = about(named)
             path, route = {}, "DELETE /store/items"
-            params = {**params, "namespace": place, "key": name}
+            more = {"namespace": place, "key": name}
+    params = {**about(named), **more}
     await w.send(who, route, named=named, path=path, params=params)
 
 

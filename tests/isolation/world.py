@@ -97,6 +97,7 @@ class World:
     headers: dict[Who, dict[str, str]] = field(default_factory=dict)
     texts: dict[str, Text] = field(default_factory=dict)
     ids: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    owners: dict[tuple[str, str, Any], str] = field(default_factory=dict)
     exports: dict[tuple[str, str], bytes] = field(default_factory=dict)
     steps: int = 0
 
@@ -154,8 +155,22 @@ class World:
         among = own if is_own else foreign
         return pick.one(among[-20:]) if among else "none"
 
-    def note(self, who: Who, kind: str, id: Any) -> None:
+    def note(self, who: Who, kind: str, id: Any, owner: str | None = None) -> None:
+        """Note an id that there is from now on, and whose it is."""
         self.ids.setdefault((who.tenant, kind), []).append(id)
+        if owner is not None:
+            self.owners[who.tenant, kind, id] = owner
+
+    def entitled(
+        self, who: Who, named: str | None, kind: str, id: Any, pick: Pick
+    ) -> tuple[Who, str | None]:
+        """Let, as often as not, somebody ask who may: the gateway, for whose it is."""
+        found = [(tenant, self.owners.get((tenant, kind, id))) for tenant in TENANTS]
+        known = [(tenant, owner) for tenant, owner in found if owner is not None]
+        if not known or pick.one((True, False)):
+            return who, named
+        tenant, owner = pick.one(known)
+        return Who(tenant, "gateway", bound=owner == BOUND_USER), owner
 
     async def send(
         self,
