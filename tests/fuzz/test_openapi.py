@@ -1,6 +1,6 @@
 """Requests made from the OpenAPI, also in chains: no server error, no answer that it omits.
 
-SCHEMA_SECONDS is how long they are sent: 10 in the usual run, more in CI, 300 in the long one.
+SCHEMA_SECONDS is how long they are sent: 6 in the usual run, more in CI, 300 in the long one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from tests.served import service
 
-SECONDS = int(os.environ.get("SCHEMA_SECONDS", "10"))
+SECONDS = int(os.environ.get("SCHEMA_SECONDS", "6"))
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 ADMIN = "an admin's key of the settings"
 SENDERS = {
