@@ -138,7 +138,7 @@ LOOKS: tuple[tuple[str, dict[str, Any]], ...] = (
 async def operates_on_one(w: World, pick: Pick) -> None:
     """Look at one thing by its id, or change it; it may be another tenant's."""
     who = pick.one(w.callers("admin") if pick.one(OFTEN) else w.callers("gateway"))
-    match pick.one(("job", "delivery", "key", "rotate", "revoke", "entry", "model")):
+    match pick.one(("job", "delivery", "key", "rotate", "revoke", *["entry"] * 3, "model")):
         case "job":
             await w.send(
                 who, "GET /jobs/{job_id}", sees="all", path={"job_id": some(w, who, pick, "job")}
