@@ -42,6 +42,7 @@ class KeySet:
     ) -> None:
         self._url = _checked_url(url)
         self._fresh_for = timedelta(seconds=cache_seconds)
+        self._kept_for = max(KEPT, self._fresh_for)
         self._deadline_seconds = deadline_seconds
         self._keys: Keys | None = None
         self._fetched_at: datetime | None = None
@@ -63,7 +64,7 @@ class KeySet:
             async with self._fetching:  # who waited here finds what the one before has fetched
                 if self._wants(name, algorithm, now):
                     await self._fetch(now)
-        if self._keys is None or self._fetched_at is None or now - self._fetched_at > KEPT:
+        if self._keys is None or self._fetched_at is None or now - self._fetched_at > self._kept_for:
             raise UpstreamUnavailable(
                 "identity",
                 "the identity provider's keys can't be had now",

@@ -178,6 +178,17 @@ async def test_while_the_provider_fails_its_last_keys_count_for_an_hour() -> Non
             assert ready["parts"]["identity_provider"]["status"] == "ok"
 
 
+async def test_a_set_that_counts_as_fresh_for_longer_than_an_hour_is_used_for_so_long() -> None:
+    clock = Clock()
+    with providing(public(rsa_key(), kid="r")) as provider:
+        async with trusting(provider, clock, jwt_cache_seconds=7_200.0) as (client, _):
+            token = signed(claims(clock), rsa_key(), "r")
+            assert await status(client, token) == 200
+            clock.now += timedelta(minutes=119)
+            assert await status(client, token) == 200
+            assert provider.fetches == 1
+
+
 async def test_a_provider_that_was_never_there_is_503_and_keys_work_all_the_same() -> None:
     clock = Clock()
     with providing() as provider:
