@@ -64,7 +64,8 @@ class KeySet:
             async with self._fetching:  # who waited here finds what the one before has fetched
                 if self._wants(name, algorithm, now):
                     await self._fetch(now)
-        if self._keys is None or self._fetched_at is None or now - self._fetched_at > self._kept_for:
+        fetched_at = self._fetched_at
+        if fetched_at is None or now - fetched_at > self._kept_for:
             raise UpstreamUnavailable(
                 "identity",
                 "the identity provider's keys can't be had now",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.isolation.personal import about, an_item, session, who_asks
-from tests.isolation.world import Pick, Seen, World
+from tests.isolation.personal import PATHS, a_target, about, who_asks
+from tests.isolation.world import Pick, World
 
 
 async def reads(w: World, pick: Pick) -> None:
@@ -36,37 +36,17 @@ READS: tuple[tuple[str, dict[str, Any]], ...] = (
 async def reads_one(w: World, pick: Pick) -> None:
     """Read one thing by its id, which may be anybody's."""
     who, named = who_asks(w, pick)
-    more: dict[str, Any] = {}
-    sees: Seen = "memory"
-    match pick.one(("session", "export", "receipt", "fact", "history", "block", "item")):
-        case "session":
-            which, route = session(w, who, pick), "GET /sessions/{session_id}"
-            who, named = w.entitled(who, named, "session", which, pick)
-            path = {"session_id": which}
+    what = pick.one(("session", "export", "message", "fact", "history", "block", "item"))
+    kind = {"export": "session", "history": "fact"}.get(what, what)
+    one = a_target(w, who, named, pick, kind)
+    route = f"GET {PATHS[kind]}"
+    match what:
         case "export":
-            which, route = session(w, who, pick), "GET /sessions/{session_id}/export"
-            who, named = w.entitled(who, named, "session", which, pick)
-            path, sees = {"session_id": which}, "documents"
-            more = {"format": pick.one(("json", "markdown", "import")), "receipts": "true"}
-        case "receipt":
-            which, route = w.known(who, "message", pick), "GET /messages/{message_id}/receipt"
-            who, named = w.entitled(who, named, "message", which, pick)
-            path, sees = {"message_id": which}, "documents"
-        case "fact":
-            which, route = w.known(who, "fact", pick), "GET /memories/facts/{fact_id}"
-            who, named = w.entitled(who, named, "fact", which, pick)
-            path = {"fact_id": which}
+            wish = pick.one(("json", "markdown", "import"))
+            await one.send(w, f"{route}/export", "documents", format=wish, receipts="true")
         case "history":
-            which, route = w.known(who, "fact", pick), "GET /memories/facts/{fact_id}/history"
-            who, named = w.entitled(who, named, "fact", which, pick)
-            path = {"fact_id": which}
-        case "block":
-            which, route = pick.one(("human", "persona")), "GET /memories/blocks/{label}"
-            who, named = w.entitled(who, named, "block", which, pick)
-            path = {"label": which}
+            await one.send(w, f"{route}/history")
+        case "message":
+            await one.send(w, route, "documents")
         case _:
-            named, (place, name) = an_item(w, who, named, pick)
-            path, route = {}, "GET /store/items"
-            more = {"namespace": place, "key": name}
-    params = {**about(named), **more}
-    await w.send(who, route, named=named, path=path, params=params, sees=sees)
+            await one.send(w, route)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from app.index.base import vector_id
-from tests.isolation.world import BOUND_USER, USERS, Pick, Who, World
+from tests.isolation.world import BOUND_USER, USERS, Pick, Seen, Who, World
 from tests.served import events_of
 
 Deed = Callable[[World, Pick], Coroutine[Any, Any, None]]
@@ -62,6 +63,47 @@ def an_item(
     place, name, whose = known
     may_name = who.role != "user" and pick.one((True, True, False))
     return whose if may_name else named, (place, name)
+
+
+PATHS = {
+    "session": "/sessions/{session_id}",
+    "memory": "/memories/{memory_id}",
+    "message": "/messages/{message_id}/receipt",
+    "fact": "/memories/facts/{fact_id}",
+    "block": "/memories/blocks/{label}",
+    "item": "/store/items",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One thing of somebody's, and who asks for it, naming whom."""
+
+    kind: str
+    who: Who
+    named: str | None
+    path: dict[str, str]
+    params: dict[str, Any]
+
+    async def send(self, w: World, route: str, sees: Seen = "memory", **more: Any) -> None:
+        params = {**about(self.named), **self.params, **more}
+        options: dict[str, Any] = {"path": self.path, "params": params}
+        await w.send(self.who, route, named=self.named, sees=sees, **options)
+
+
+def a_target(w: World, who: Who, named: str | None, pick: Pick, kind: str) -> Target:
+    """Choose something that somebody has; who asks for it is, as often as not, one who may."""
+    if kind == "item":
+        named, (place, name) = an_item(w, who, named, pick)
+        return Target(kind, who, named, {}, {"namespace": place, "key": name})
+    if kind in ("session", "memory"):
+        id = session(w, who, pick)
+        who, named = w.entitled(who, named, "session", id, pick)
+        path = {"session_id": id} if kind == "session" else {"memory_id": vector_id(id)}
+        return Target(kind, who, named, path, {})
+    id = pick.one(("human", "persona")) if kind == "block" else w.known(who, kind, pick)
+    who, named = w.entitled(who, named, kind, id, pick)
+    return Target(kind, who, named, {"label" if kind == "block" else f"{kind}_id": id}, {})
 
 
 async def chats(w: World, pick: Pick) -> None:
@@ -230,30 +272,8 @@ async def marks(w: World, pick: Pick) -> None:
 async def forgets(w: World, pick: Pick) -> None:
     """Delete a session, a memory, a fact, a block or an item."""
     who, named = who_asks(w, pick)
-    more: dict[str, Any] = {}
-    match pick.one(("session", "memory", "fact", "block", "item")):
-        case "session":
-            which, route = session(w, who, pick), "DELETE /sessions/{session_id}"
-            who, named = w.entitled(who, named, "session", which, pick)
-            path = {"session_id": which}
-        case "memory":
-            which, route = session(w, who, pick), "DELETE /memories/{memory_id}"
-            who, named = w.entitled(who, named, "session", which, pick)
-            path = {"memory_id": vector_id(which)}
-        case "fact":
-            which, route = w.known(who, "fact", pick), "DELETE /memories/facts/{fact_id}"
-            who, named = w.entitled(who, named, "fact", which, pick)
-            path = {"fact_id": which}
-        case "block":
-            which, route = pick.one(("human", "persona")), "DELETE /memories/blocks/{label}"
-            who, named = w.entitled(who, named, "block", which, pick)
-            path = {"label": which}
-        case _:
-            named, (place, name) = an_item(w, who, named, pick)
-            path, route = {}, "DELETE /store/items"
-            more = {"namespace": place, "key": name}
-    params = {**about(named), **more}
-    await w.send(who, route, named=named, path=path, params=params)
+    one = a_target(w, who, named, pick, pick.one(("session", "memory", "fact", "block", "item")))
+    await one.send(w, f"DELETE {PATHS[one.kind]}")
 
 
 async def evicts(w: World, pick: Pick) -> None:
