@@ -46,6 +46,7 @@ class Settings(BaseSettings):
     # Serving
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65_535)
+    workers: int = Field(1, ge=1, le=64)
     log_level: str = "INFO"
     max_body_bytes: int = Field(10 * 1024 * 1024, gt=0)
     max_upload_bytes: int = Field(100 * 1024 * 1024, gt=0)
@@ -53,11 +54,17 @@ class Settings(BaseSettings):
     public_base_url: str = ""
     heartbeat_seconds: float = Field(15.0, gt=0)
     shutdown_seconds: float = Field(20.0, ge=0)
+    otel_exporter_otlp_endpoint: str = ""
 
     # State
     data_dir: Path = Path("data")
     database_url: str = ""
     database_timeout_seconds: float = Field(30.0, gt=0)
+    database_pool_size: int = Field(10, ge=1, le=1_000)
+    session_store: Secret = NO_SECRET
+    session_store_volatile: bool = False
+    session_store_ttl_seconds: float = Field(86_400.0, ge=1)
+    session_store_timeout_seconds: float = Field(5.0, gt=0)
 
     # Identity
     allow_anonymous: bool = False
@@ -91,6 +98,10 @@ class Settings(BaseSettings):
     chat_model: str = ""
     summary_model: str = ""
     model_timeout_seconds: float = Field(60.0, gt=0)
+    model_max_concurrent: int = Field(32, ge=1)
+    model_max_queued: int = Field(256, ge=0)
+    breaker_failures: int = Field(5, ge=1)
+    breaker_seconds: float = Field(15.0, gt=0)
     reply_max_tokens: int = Field(1024, gt=0)
     context_tokens: int = Field(16_000, gt=0)
     tokenizer_file: OptionalPath = None
