@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="start the service (HOST and PORT, or these)")
     serve.add_argument("--host")
     serve.add_argument("--port", type=int)
+    serve.add_argument("--workers", type=int, help="processes that serve together (WORKERS)")
     serve.set_defaults(run=_serve)
     reindex = commands.add_parser(
         "reindex", help="empty the index and fill it from the database, with today's settings"
@@ -84,20 +85,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(settings: Settings, arguments: argparse.Namespace) -> int:
-    import uvicorn
+    from app import serving, workers
 
-    from app.main import create_app
-
-    uvicorn.run(
-        create_app(settings),
-        host=arguments.host or settings.host,
-        port=arguments.port or settings.port,
-        log_config=None,
-        access_log=False,
-        # Half of the time for the responses, half for the work behind them (see wiring).
-        timeout_graceful_shutdown=max(1, int(settings.shutdown_seconds / 2)),
-    )
-    return 0
+    host, port = arguments.host or settings.host, arguments.port or settings.port
+    number = settings.workers if arguments.workers is None else arguments.workers
+    if number != 1:
+        return workers.serve(settings, number, host=host, port=port)
+    return serving.serve(settings, host=host, port=port)
 
 
 async def _reindex(settings: Settings) -> int:
@@ -127,6 +121,7 @@ async def _reindex(settings: Settings) -> int:
 async def _calibrate(settings: Settings, arguments: argparse.Namespace) -> int:
     async with open_runtime(settings) as runtime:
         embedder, database = runtime.embedder, runtime.database
+        await runtime.sessions.settle(arguments.tenant)
         if arguments.reset:
             await reset(database, embedder)
             await runtime.audit.write(_operator(), "thresholds.reset")

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import Body, CallerDep, Id, MemoryOut, RuntimeDep, Text, UserQuery
 from app.api.looks import note_look
 from app.api.responses import documented
@@ -18,7 +19,7 @@ from app.index.base import namespace
 from app.memory.recall import RecordType, Span
 from app.wiring import Runtime
 
-router = APIRouter(tags=["memories"])
+router = APIRouter(tags=["memories"], route_class=BigBodies)
 
 _CHILD = re.compile(r"#[a-z]+\d+$")
 _FACT = re.compile(r"facts#([0-9a-f]{32})")
@@ -101,6 +102,7 @@ async def search_memories(
         )
     await note_look(runtime, caller, "memories.read", user)
     span = Span(since, until, as_of)
+    await runtime.sessions.settle(caller.tenant_id, user)
     if query is None:
         latest = await runtime.recall.latest(
             caller.tenant_id, user, top_k=top_k, memory_type=memory_type, span=span
@@ -159,6 +161,7 @@ async def delete_memory(
         )
         return DeletedMemory(id=memory_id, vectors="removed" if is_gone else "being removed")
     session_id = await _session_of(runtime, caller.tenant_id, memory_id)
+    await runtime.sessions.settle(caller.tenant_id, session_id=session_id)
     key = await runtime.episodes.forget(
         caller.tenant_id, caller.may_see(user_id), session_id, actor=caller.on_behalf
     )

@@ -66,6 +66,7 @@ async def export_user(
     An export that was cut off is not whole JSON. With a document filter, documents that don't pass
     it are left out, and so are the webhook events.
     """
+    await runtime.sessions.settle(caller.tenant_id, user)
     pieces = await runtime.exports.begin(
         caller.tenant_id, user, actor=caller.actor, within=caller.document_filter
     )
@@ -104,7 +105,9 @@ async def import_user(
     Nothing is stored where something else is there already (409). Afterwards the memory is in the
     index as soon as the jobs are done that `GET /health/ready` counts.
     """
+    await runtime.sessions.settle(caller.tenant_id, user_id)
     restored = await runtime.restoring.restore(caller.tenant_id, user_id, text, actor=caller.actor)
+    await runtime.sessions.let_go(caller.tenant_id, user_id=user_id)
     return RestoredOut(
         user_id=user_id,
         restored=dict(+restored.restored),

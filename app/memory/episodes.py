@@ -76,14 +76,27 @@ class Episodes:
         """
         if seq - session.covered_seq < self._every_messages:
             return False
-        key = f"{session.session_id}:{session.covered_seq}:{session.memory_revision}"
-        await self._ask(session, "summarise", key)
-        return True
+        now = self._clock()
+
+        def ask(connection: Connection) -> bool:
+            current = _current(connection, session)
+            if current is None or seq - current.covered_seq < self._every_messages:
+                return False
+            key = f"{current.session_id}:{current.covered_seq}:{current.memory_revision}"
+            _put(connection, current, "summarise", key, now)
+            return True
+
+        return await self._database.write(ask)
 
     async def ask_to_close(self, session: Session, *, delay_seconds: float = 0.0) -> str:
         """Ask for a last checkpoint after which the session is closed; returns the job's key."""
-        key = _closing(session)
-        await self._ask(session, "close", key, delay_seconds)
+        key, now = _closing(session), self._clock()
+
+        def ask(connection: Connection) -> None:
+            if _current(connection, session) is not None:
+                _put(connection, session, "close", key, now, delay_seconds)
+
+        await self._database.write(ask)
         return key
 
     async def get(self, tenant_id: str, session_id: str) -> Episode | None:
@@ -161,17 +174,6 @@ class Episodes:
             "refused_facts": int(refused),
         }
 
-    async def _ask(self, session: Session, kind: str, key: str, delay_seconds: float = 0.0) -> None:
-        now = self._clock()
-
-        def ask(connection: Connection) -> None:
-            current = lock_session(connection, session.tenant_id, session.session_id)
-            if current is None or current.created_at != session.created_at:
-                return  # it was deleted meanwhile; a done job would block its successor's key
-            _put(connection, session, kind, key, now, delay_seconds)
-
-        await self._database.write(ask)
-
 
 def put_close(connection: Connection, session: Session, *, now: datetime) -> None:
     """Ask for what `Episodes.ask_to_close` asks for, in the caller's transaction."""
@@ -188,6 +190,13 @@ def take_off_the_record(connection: Connection, session: Session, *, now: dateti
         .values(covered_seq=session.last_seq, memory_revision=session.memory_revision + 1)
     )
     return put_sync(connection, *here, now=now)
+
+
+def _current(connection: Connection, session: Session) -> Session | None:
+    """Return a session as it is now; None if it was deleted meanwhile: a done job would block its
+    successor's key."""
+    current = lock_session(connection, session.tenant_id, session.session_id)
+    return current if current is not None and current.created_at == session.created_at else None
 
 
 def _closing(session: Session) -> str:

@@ -25,7 +25,7 @@ from app.errors import Conflict, NotFound
 from app.llm.tokens import estimate_tokens
 from app.memory.episodes import put_close
 from app.memory.transcripts import Line, Transcript, settle
-from app.sessions.base import Session
+from app.sessions.base import Session, SessionStore
 from app.sessions.rows import (
     IN_SESSION,
     SELECT_SESSION,
@@ -98,6 +98,7 @@ class Imports:
         self,
         database: Database,
         consents: Consents,
+        sessions: SessionStore,
         *,
         timezone: str,
         wake: Callable[[], None],
@@ -105,6 +106,7 @@ class Imports:
     ) -> None:
         self._database = database
         self._consents = consents
+        self._sessions = sessions
         self._timezone = timezone
         self._wake = wake
         self._clock = clock
@@ -132,6 +134,8 @@ class Imports:
                 for settled in settle(transcripts, user_id, self._timezone, now)
             ]
         )
+        ids = [one.session_id for one in incoming]
+        await self._sessions.let_go(tenant_id, ids)
         found = [await self._database.read(partial(_as_it_is, one)) for one in incoming]
         new = [n for n, stored in enumerate(found) if stored is None]
         # The oldest first, so that what is learned comes in the order in which it was said.
@@ -150,6 +154,7 @@ class Imports:
             stored = await asyncio.gather(*(self._store(incoming[n], now) for n in some))
             for n, imported in zip(some, stored, strict=True):
                 found[n] = imported
+        await self._sessions.let_go(tenant_id, [ids[n] for n in new])
         self._wake()
         return [imported for imported in found if imported is not None]
 

@@ -27,7 +27,7 @@ from app.jobs import Claim, Handler, Jobs
 from app.memory import lexicon, tally
 from app.memory.eviction import LONGEST_DAYS
 from app.memory.vectors import exchange_ids
-from app.sessions.base import Session
+from app.sessions.base import Session, SessionStore
 from app.sessions.rows import lock_session, of_session
 
 log = logging.getLogger(__name__)
@@ -83,6 +83,7 @@ class Retention:
         database: Database,
         queue: Jobs,
         index: Index,
+        sessions: SessionStore,
         *,
         days: float | None,
         timezone: str,
@@ -90,6 +91,7 @@ class Retention:
         self._database = database
         self._queue = queue
         self._index = index
+        self._sessions = sessions
         self._days = days
         self._timezone = timezone
 
@@ -114,6 +116,8 @@ class Retention:
                 count = await self._database.write(
                     partial(_remove, tenant_id, session_id, before, now, self._timezone)
                 )
+                if count:
+                    await self._sessions.let_go(tenant_id, [session_id])
                 removed = Removed(removed.sessions + (count > 0), removed.messages + count)
             if len(page) < AT_ONCE:
                 break

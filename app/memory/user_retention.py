@@ -18,6 +18,7 @@ from app.db import Connection, Database
 from app.memory.evictor import RunNow
 from app.memory.expiry import Expired, due_sessions, due_users, forget_of_session, forget_told
 from app.memory.recall_rows import Whose
+from app.sessions.base import SessionStore
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -33,10 +34,17 @@ class UserRetention:
     """
 
     def __init__(
-        self, database: Database, consents: Consents, *, timezone: str, run_now: RunNow
+        self,
+        database: Database,
+        consents: Consents,
+        sessions: SessionStore,
+        *,
+        timezone: str,
+        run_now: RunNow,
     ) -> None:
         self._database = database
         self._consents = consents
+        self._sessions = sessions
         self._timezone = timezone
         self._run_now = run_now
 
@@ -61,6 +69,7 @@ class UserRetention:
 
     async def _forget(self, user: Whose, now: datetime) -> Expired:
         """Forget what is too old of a user; of each kind, at most `AT_ONCE`."""
+        await self._sessions.settle(user.tenant_id, user.user_id)
         told = partial(forget_told, user=user, now=now, most=AT_ONCE)
         gone = await self._database.write(partial(self._since, user, now, told)) or Expired()
         find = partial(due_sessions, user=user, most=AT_ONCE)
@@ -69,7 +78,13 @@ class UserRetention:
                 forget_of_session,
                 user=user, session_id=session_id, now=now, timezone=self._timezone,
             )  # fmt: skip
-            more = await self._database.write(partial(self._since, user, now, said))
+            # It may go as a whole: not with a message that came a moment ago.
+            if not await self._sessions.withhold(user.tenant_id, session_id):
+                continue  # in use; the next pass looks again
+            try:
+                more = await self._database.write(partial(self._since, user, now, said))
+            finally:
+                await self._sessions.let_go(user.tenant_id, [session_id])
             gone += more or Expired()
         for job in gone.jobs:
             if await self._run_now(user.tenant_id, job.kind, job.key) is not None:

@@ -38,6 +38,7 @@ from app.privacy.errands import (
 )
 from app.privacy.removing_business import TABLES, Business
 from app.privacy.removing_vectors import remaining_vectors, remove_vectors
+from app.sessions.base import SessionStore
 
 ROUNDS = 3  # of removing and looking again
 SLOW_SCRUB_SECONDS = 2.0  # after a longer one, the next waits for SCRUB_PAUSE times as long
@@ -74,6 +75,7 @@ class Erasure:
         queue: Jobs,
         index: Index,
         business: Business,
+        sessions: SessionStore,
         *,
         fields: Collection[str],
         run_now: RunNow,
@@ -83,6 +85,7 @@ class Erasure:
         self._queue = queue
         self._index = index
         self._business = business
+        self._sessions = sessions
         self._fields = fields
         self._run_now = run_now
         self._clock = clock
@@ -153,9 +156,12 @@ class Erasure:
     async def _remove(self, work: _Work, user_id: str) -> UpstreamError | None:
         """Remove all there is; returns why the index could not be brought along."""
         tenant_id = work.claim.tenant_id
+        await self._sessions.settle(tenant_id, user_id)
         for step in removing.STEPS:
             while await work.do(step, user_id):
                 pass
+        # Afterwards: a copy that is loaded before would outlive its session.
+        await self._sessions.let_go(tenant_id, work.sessions, user_id=user_id)
         counts, trouble = await self._business.remove(work.claim, user_id)
         try:
             vectors = await remove_vectors(
@@ -177,6 +183,8 @@ class Erasure:
             )
         )
         left = {**left, **await self._business.remaining(tenant_id, user_id)}
+        if held := await self._sessions.held(tenant_id, user_id):
+            left["live_sessions"] = held
         if not with_index:
             return left
         vectors = await remaining_vectors(
@@ -224,6 +232,7 @@ class Erasure:
         buried = await self._database.read(lambda c: erased(c, tenant_id, [user_id]))
         trouble = None
         removed: Mapping[str, int] = {}
+        await self._sessions.let_go(tenant_id, user_id=user_id)
         if buried:
             removed, trouble = await self._business.remove(claim, user_id)
 

@@ -6,7 +6,7 @@ of a session is fixed when a message is stored, whoever answers it and when.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypedDict
@@ -97,17 +97,42 @@ class NewTurn:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A stored user message and its reply; `mine` says that the caller, `holder`, answers it."""
+    """A stored user message and its reply; `mine` says that the caller, `holder`, answers it.
+
+    is_taken_over: another run was at it, whose lease ran out.
+    is_next: when it was stored, all earlier turns of its session had ended; False: ask.
+    """
 
     session: Session
     question: Message
     reply: Message
     holder: str
     mine: bool
+    is_taken_over: bool = False
+    is_next: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Where live sessions are held, and what is wrong with that."""
+
+    place: str
+    trouble: str | None = None
 
 
 class SessionStore(Protocol):
-    """Sessions and messages. Each method is one short transaction that commits itself."""
+    """Sessions and messages. Each method is one short transaction that commits itself.
+
+    Live sessions may be held outside of SQL. Then `settle` brings to SQL what is not there yet,
+    before SQL is read or changed by anybody else, and `let_go` says that SQL was changed. Where
+    SQL holds them all, both do nothing.
+    """
+
+    async def open(self) -> None:
+        """Connect. Raises `Misconfigured` for a store that may lose what it acknowledges."""
+        ...
+
+    async def close(self) -> None: ...
 
     async def begin_turn(self, new: NewTurn, *, now: datetime) -> Turn:
         """Open the session and store the message; durable on return.
@@ -216,4 +241,41 @@ class SessionStore(Protocol):
 
     async def counts(self, tenant_id: str) -> Mapping[str, int]:
         """Return the numbers of sessions (open, closed) and messages of a tenant."""
+        ...
+
+    async def settle(
+        self,
+        tenant_id: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        """Return once SQL holds all that was acknowledged: of a session, of a user, of a tenant,
+        of all. Raises `StorageUnavailable`."""
+        ...
+
+    async def let_go(
+        self, tenant_id: str, session_ids: Iterable[str] = (), *, user_id: str | None = None
+    ) -> None:
+        """Forget copies of sessions that SQL has changed by itself, or holds no more.
+
+        user_id: of all sessions of this user. What was acknowledged and is not in SQL yet settles
+        first, unless its session is gone. Raises `StorageUnavailable`.
+        """
+        ...
+
+    async def withhold(self, tenant_id: str, session_id: str) -> bool:
+        """Keep a session from being held outside of SQL until `let_go` (a minute at most): who
+        removes it because nobody uses it must not miss a message. False: it is in use."""
+        ...
+
+    async def held(self, tenant_id: str, user_id: str) -> int:
+        """Return how many sessions of a user are held outside of SQL."""
+        ...
+
+    async def tend(self) -> None:
+        """Settle what a run that died has left; to be called every few seconds."""
+        ...
+
+    async def health(self) -> Health:
+        """Say where live sessions are held, and look if that answers."""
         ...

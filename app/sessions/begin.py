@@ -21,6 +21,7 @@ from app.errors import Conflict, NotFound
 from app.sessions.base import Message, NewTurn, Session, Turn
 from app.sessions.limit import Limit
 from app.sessions.rows import (
+    EARLIER_PENDING,
     IN_SESSION,
     LEASE_END,
     MESSAGE,
@@ -37,6 +38,7 @@ _NOBODY_IS_AT_IT = sa.or_(
     sa.and_(messages.c.status == "pending", messages.c.lease_until < db_now()),
 )
 _BY_SEQ = sa.select(*MESSAGE).where(_NUMBERED)
+_IS_ANY_PENDING = sa.select(messages.c.id).where(EARLIER_PENDING).limit(1)
 _IS_FREE = sa.select(messages.c.id).where(_NUMBERED, _NOBODY_IS_AT_IT)
 _BY_CLIENT_ID = sa.select(*MESSAGE).where(
     IN_SESSION, messages.c.client_message_id == sa.bindparam("client_id")
@@ -115,7 +117,7 @@ def begin(
     limit: Limit | None = None,
 ) -> Turn:
     """Store a message, or join the stored one that it repeats. See `SessionStore.begin_turn`."""
-    session = _open(connection, new, now)
+    session = open_session(connection, new, now)
     question = _repeated(connection, new, session)
     if question is not None:
         turn = _join(connection, new, session, question, lease_seconds, count_tokens, now)
@@ -157,10 +159,13 @@ def _add(
     connection.execute(_INSERT_QUESTION, _row(asked))
     lease = {"by": new.holder, "lease": micros(lease_seconds)}
     connection.execute(_INSERT_REPLY, _row(reply) | lease)
-    return Turn(session, asked, reply, new.holder, mine=True)
+    before = {**here, "before": asked.seq}
+    is_next = asked.seq == 1 or connection.execute(_IS_ANY_PENDING, before).first() is None
+    return Turn(session, asked, reply, new.holder, mine=True, is_next=is_next)
 
 
-def _open(connection: Connection, new: NewTurn, now: datetime) -> Session:
+def open_session(connection: Connection, new: NewTurn, now: datetime) -> Session:
+    """Lock the session of a turn; a new one is stored. Raises `NotFound`, `Conflict`."""
     session = lock_session(connection, new.tenant_id, new.session_id)
     if session is None:
         refuse(connection, new.tenant_id, new.user_id, now)
@@ -224,7 +229,8 @@ def _join(
         connection.execute(_SET_MEMORY, both)
         question = replace(question, memory=new.memory)
     stored = Message(*connection.execute(_BY_SEQ, reply).one())
-    return Turn(session, question, stored, new.holder, mine=mine)
+    lapsed = mine and lost.status == "pending"
+    return Turn(session, question, stored, new.holder, mine=mine, is_taken_over=lapsed)
 
 
 def _taken_up(

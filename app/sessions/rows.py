@@ -55,6 +55,7 @@ THIS_SESSION = sa.and_(
 )
 # In the statement itself: a general plan of Postgres takes no partial index for a parameter.
 PENDING = messages.c.status == sa.literal_column("'pending'")
+EARLIER_PENDING = sa.and_(IN_SESSION, messages.c.seq < sa.bindparam("before"), PENDING)
 LEASE_END = sa.type_coerce(db_now() + sa.bindparam("lease", type_=sa.BigInteger), Instant)
 
 # Built once: SQLAlchemy takes longer to build a statement than SQLite to answer it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,12 +13,14 @@ from app.db import Connection, Database, db_now
 from app.db.tables import messages, sessions
 from app.erased import pseudonym
 from app.errors import NotFound
-from app.sessions.base import Described, Message, NewTurn, Session, State, Status, Turn
+from app.metrics import Metrics
+from app.sessions.base import Described, Health, Message, NewTurn, Session, State, Status, Turn
 from app.sessions.begin import begin, is_answered
 from app.sessions.changes import delete, describe, reopen
 from app.sessions.limit import Limit
 from app.sessions.listing import counts, page, shown
 from app.sessions.rows import (
+    EARLIER_PENDING,
     IN_SESSION,
     LEASE_END,
     MESSAGE,
@@ -45,7 +47,6 @@ def _ending_lapsed(which: sa.ColumnElement[bool]) -> sa.Update:
     )
 
 
-_EARLIER_PENDING = sa.and_(IN_SESSION, messages.c.seq < sa.bindparam("before"), PENDING)
 _HELD = sa.and_(
     messages.c.id == sa.bindparam("reply"),
     messages.c.tenant_id == sa.bindparam("tenant"),
@@ -57,9 +58,10 @@ _HELD = sa.and_(
 _COUNT_EARLIER = sa.select(
     sa.func.count(),
     sa.func.coalesce(sa.func.sum(sa.case((messages.c.lease_until < db_now(), 1), else_=0)), 0),
-).where(_EARLIER_PENDING)
-_END_EARLIER = _ending_lapsed(_EARLIER_PENDING)
+).where(EARLIER_PENDING)
+_END_EARLIER = _ending_lapsed(EARLIER_PENDING)
 _END_ALL = _ending_lapsed(PENDING)
+_WITH_PENDING = sa.select(messages.c.tenant_id, messages.c.session_id).where(PENDING).distinct()
 _RENEW = messages.update().where(_HELD).values(lease_until=LEASE_END)
 _END_TURN = (
     messages.update()
@@ -128,17 +130,27 @@ class SqlSessions:
         count_tokens: Callable[[str], int],
         on_delete: OnDelete | None = None,
         limit: Limit | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._database = database
         self._lease_seconds = lease_seconds
         self._count_tokens = count_tokens
         self._on_delete = on_delete
         self._limit = limit
+        self._metrics = metrics or Metrics()
+
+    async def open(self) -> None:
+        pass  # the database is opened and closed by who made it
+
+    async def close(self) -> None:
+        pass
 
     async def begin_turn(self, new: NewTurn, *, now: datetime) -> Turn:
-        return await self._database.write(
+        turn = await self._database.write(
             lambda c: begin(c, new, self._lease_seconds, self._count_tokens, now, self._limit)
         )
+        self._lapsed(int(turn.is_taken_over))
+        return turn
 
     async def is_answered(self, tenant_id: str, session_id: str, client_message_id: str) -> bool:
         which = tenant_id, session_id, client_message_id
@@ -150,7 +162,9 @@ class SqlSessions:
             lambda c: c.execute(_COUNT_EARLIER, earlier).one()
         )
         if dead:
-            await self._database.write(lambda c: c.execute(_END_EARLIER, earlier))
+            self._lapsed(
+                await self._database.write(lambda c: c.execute(_END_EARLIER, earlier).rowcount)
+            )
         return int(pending) == int(dead)
 
     async def renew(self, turn: Turn) -> bool:
@@ -283,10 +297,54 @@ class SqlSessions:
         return [as_session(row) for row in rows]
 
     async def end_lapsed(self) -> int:
-        return await self._database.write(lambda c: c.execute(_END_ALL).rowcount)
+        ended = await self._database.write(lambda c: c.execute(_END_ALL).rowcount)
+        self._lapsed(ended)
+        return ended
+
+    async def pending(self) -> list[tuple[str, str]]:
+        """Return the tenants and ids of the sessions in which a reply is pending."""
+        found = await self._database.read(lambda c: c.execute(_WITH_PENDING).all())
+        return [(row[0], row[1]) for row in found]
+
+    async def end_lapsed_but(self, held: Sequence[tuple[str, str]]) -> int:
+        """Do as `end_lapsed` does, but for these sessions: their leases are held elsewhere."""
+        here = sa.tuple_(messages.c.tenant_id, messages.c.session_id)
+        some = _END_ALL.where(here.not_in(list(held))) if held else _END_ALL
+        ended = await self._database.write(lambda c: c.execute(some).rowcount)
+        self._lapsed(ended)
+        return ended
 
     async def counts(self, tenant_id: str) -> Mapping[str, int]:
         return await self._database.read(lambda c: counts(c, tenant_id))
+
+    def _lapsed(self, leases: int) -> None:
+        for _ in range(leases):
+            self._metrics.lease_taken_over("turn")
+
+    async def settle(
+        self,
+        tenant_id: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        pass
+
+    async def let_go(
+        self, tenant_id: str, session_ids: Iterable[str] = (), *, user_id: str | None = None
+    ) -> None:
+        pass
+
+    async def withhold(self, tenant_id: str, session_id: str) -> bool:
+        return True
+
+    async def held(self, tenant_id: str, user_id: str) -> int:
+        return 0
+
+    async def tend(self) -> None:
+        pass
+
+    async def health(self) -> Health:
+        return Health("in the database")
 
 
 def _place(message: Message) -> dict[str, str]:

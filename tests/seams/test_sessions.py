@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,21 +20,43 @@ from app.sessions.base import NewTurn, SessionStore, Turn
 from app.sessions.limit import AT_ONCE, Limit
 from app.sessions.sql import SqlSessions
 from tests.seams.stores import database
+from tests.sessions.held import redis_store
 
 __all__ = ["database"]
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-def store(database: Database) -> SessionStore:
-    return SqlSessions(database, lease_seconds=30, count_tokens=estimate_tokens)
+Opens = Callable[..., AbstractAsyncContextManager[SessionStore]]
+
+
+@pytest.fixture(params=["sql", "redis"])
+def opens(request: pytest.FixtureRequest, database: Database) -> Opens:
+    """What opens a store of each kind in turn, on each database."""
+    if request.param == "redis":
+        url = request.getfixturevalue("redis_url")
+        return lambda **chosen: redis_store(url, database, **chosen)
+
+    @asynccontextmanager
+    async def in_sql(*, lease_seconds: float = 30, limit: Limit | None = None) -> Any:
+        yield SqlSessions(
+            database, lease_seconds=lease_seconds, count_tokens=estimate_tokens, limit=limit
+        )
+
+    return in_sql
 
 
 @pytest.fixture
-def short_lived(database: Database) -> SessionStore:
+async def store(opens: Opens) -> AsyncIterator[SessionStore]:
+    async with opens() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def short_lived(opens: Opens) -> AsyncIterator[SessionStore]:
     """A store whose runs count as dead almost at once."""
-    return SqlSessions(database, lease_seconds=0.05, count_tokens=estimate_tokens)
+    async with opens(lease_seconds=0.05) as opened:
+        yield opened
 
 
 def new(text: str = "hello", **changed: Any) -> NewTurn:
@@ -138,6 +162,19 @@ async def test_a_repeat_of_a_message_that_is_being_answered_does_not_answer_it_t
     again = await store.begin_turn(new("once", client_message_id="c1", holder="run-2"), now=NOON)
     assert not again.mine
     assert again.reply.status == "pending"
+
+
+async def test_a_turn_knows_that_it_is_next_only_if_nobody_is_before_it(
+    store: SessionStore,
+) -> None:
+    first = await store.begin_turn(new("one"), now=NOON)
+    second = await store.begin_turn(new("two"), now=NOON)
+    await end(store, first)
+    third = await store.begin_turn(new("three"), now=NOON)
+    assert (first.is_next, second.is_next, third.is_next) == (True, False, False)
+    await end(store, second)
+    await end(store, third)
+    assert (await store.begin_turn(new("four"), now=NOON)).is_next
 
 
 async def test_a_repeat_takes_over_from_a_run_that_died(short_lived: SessionStore) -> None:
@@ -257,6 +294,7 @@ async def test_quiet_sessions_are_the_open_ones_without_a_message_since(
 ) -> None:
     for name, moment in (("old", NOON), ("new", NOON + timedelta(hours=1))):
         await end(store, await store.begin_turn(new(session_id=name), now=moment), now=moment)
+    await store.settle()
     await database.write(
         lambda c: c.execute(
             sessions.insert().from_select(
@@ -280,6 +318,7 @@ async def test_a_message_opens_a_closed_session_again(
     store: SessionStore, database: Database
 ) -> None:
     await end(store, await store.begin_turn(new("before"), now=NOON))
+    await store.settle()
     await database.write(
         lambda c: c.execute(sessions.update().values(state="closed", closed_at=NOON))
     )
@@ -333,6 +372,7 @@ async def test_the_newest_time_zone_that_was_named_is_the_sessions(store: Sessio
 
 async def test_a_message_keeps_its_speakers_name(store: SessionStore, database: Database) -> None:
     await end(store, await store.begin_turn(new("hello"), now=NOON))
+    await store.settle()
     await database.write(
         lambda c: c.execute(
             messages.update().where(messages.c.role == "user").values(speaker="Ada Lovelace")
@@ -350,8 +390,10 @@ async def test_a_session_is_shown_with_the_beginning_of_what_its_user_said_first
     await store.begin_turn(new("other", session_id="t"), now=NOON + timedelta(hours=1))
     listed = await store.list_sessions("default", "ada", limit=9, after=None)
     assert [session.opening for session in listed] == ["other", ("first " * 100)[:400]]
+    await store.settle()
     await database.write(lambda c: c.execute(messages.delete().where(messages.c.seq <= 2)))
     assert (await store.get("default", "s", "ada")).opening == "second"
+    await store.settle()
     await database.write(lambda c: c.execute(messages.delete()))
     assert (await store.get("default", "s", "ada")).opening is None
 
@@ -376,6 +418,7 @@ async def test_sessions_are_listed_by_state(store: SessionStore, database: Datab
     for n in range(3):
         await end(store, await store.begin_turn(new(session_id=f"s{n}"), now=NOON))
     shut = sessions.update().where(sessions.c.session_id == "s1").values(state="closed")
+    await store.settle()
     await database.write(lambda c: c.execute(shut))
 
     async def ids(state: Any) -> list[str]:
@@ -394,6 +437,7 @@ async def test_a_reopened_session_counts_as_used_now_and_an_open_one_stays_as_it
     later = NOON + timedelta(days=1)
     before = await store.get("default", "s", "ada")
     assert await store.reopen("default", "s", "ada", now=later) == before
+    await store.settle()
     await database.write(
         lambda c: c.execute(sessions.update().values(state="closed", closed_at=NOON, covered_seq=2))
     )
@@ -413,19 +457,27 @@ async def test_a_reply_that_is_taken_up_again_has_no_steps_of_the_run_that_was_l
     lost = await store.begin_turn(new(), now=NOON)
     await end(store, lost, status="interrupted", content="It is", steps=steps)
     # as one that was stored before sizes were kept
+    await store.settle()
     await database.write(lambda c: c.execute(sessions.update().values(tokens=0)))
+    await store.let_go("default", ["s"])
     again = await store.begin_turn(new(holder="run-2"), now=NOON)
     assert (again.mine, again.reply.content, again.reply.steps) == (True, "", None)
     assert again.session.tokens == 0
 
 
-async def test_the_idle_sessions_beyond_the_limit_are_to_be_closed(database: Database) -> None:
+async def test_the_idle_sessions_beyond_the_limit_are_to_be_closed(
+    opens: Opens, database: Database
+) -> None:
     asked: list[str] = []
     limit = Limit(2, lambda _, session, __: asked.append(session.session_id))
-    store = SqlSessions(database, lease_seconds=30, count_tokens=estimate_tokens, limit=limit)
+    async with opens(limit=limit) as store:
+        await _open_too_many(store, asked, database)
 
+
+async def _open_too_many(store: SessionStore, asked: list[str], database: Database) -> None:
     async def say(session_id: str, minute: int, **changed: Any) -> Turn:
         moment = NOON + timedelta(minutes=minute)
+        await store.settle()
         return await store.begin_turn(new(session_id=session_id, **changed), now=moment)
 
     await say("busy", 0)
@@ -438,8 +490,10 @@ async def test_the_idle_sessions_beyond_the_limit_are_to_be_closed(database: Dat
     await end(store, await say("s2", 4, text="more"))
     assert asked == ["s1"]  # nothing was opened for this user
     shut = sessions.update().where(sessions.c.session_id == "s1").values(state="closed")
+    await store.settle()
     await database.write(lambda c: c.execute(shut))
     await end(store, await say("s1", 5, text="more"))
+    await store.settle()
     assert asked == ["s1", "s2"]
     for n in range(2 * AT_ONCE):
         asked.clear()
