@@ -32,7 +32,8 @@ ENV PATH=/opt/service/bin:$PATH \
     HOST=0.0.0.0 \
     PORT=8000 \
     DATA_DIR=/data
-USER service
+# By number: an orchestrator that wants nobody to be root can't read a name.
+USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8000

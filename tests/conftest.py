@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from app.db import metadata, open_database
-from tests.postgres import execute, fresh_database, postgres_server
-from tests.redis import RedisServer, redis_server
+from app.db import open_database
+from tests.postgres import empty_tables, fresh_database, postgres_server
+from tests.redis import OwnRedis, Persistence, emptied, own_redis, shared_redis
 
 # How long an example takes, the machine says.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,17 +31,32 @@ def postgres_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def redis() -> Iterator[RedisServer]:
-    """A Redis server of this test run, which a test may kill and start again.
+def _redis_of_the_run() -> Iterator[str]:
+    if sys.platform == "win32" and not os.environ.get("TEST_REDIS_URL"):
+        pytest.skip("there is no Redis wheel for Windows: set TEST_REDIS_URL")
+    with shared_redis() as url:
+        yield url
 
-    Without one, its tests are skipped; they fail where REQUIRE_REDIS says that it has to be there.
+
+@pytest.fixture
+def redis_url(_redis_of_the_run: str) -> Iterator[str]:
+    """The URL of an empty database of Redis, with `appendonly yes` and `appendfsync always`.
+
+    It is not to be killed, and holds no key afterwards.
     """
-    if shutil.which("redis-server") is None:
-        if os.environ.get("REQUIRE_REDIS"):
-            pytest.fail("REQUIRE_REDIS is set, but there is no redis-server on PATH")
-        pytest.skip("NOT TESTED: rate limits through Redis, for there is no redis-server on PATH")
-    with redis_server() as server:
-        yield server
+    yield _redis_of_the_run
+    emptied(_redis_of_the_run)
+
+
+@pytest.fixture
+def new_redis() -> Iterator[Callable[[Persistence], OwnRedis]]:
+    """Start servers of a test's own, which it may kill, freeze and start again on their files."""
+    if os.environ.get("TEST_REDIS_URL"):
+        pytest.skip("NOT TESTED: what happens when Redis dies, for TEST_REDIS_URL is another's")
+    if sys.platform == "win32":
+        pytest.skip("NOT TESTED: what happens when Redis dies, for Windows has no Redis wheel")
+    with ExitStack() as servers:
+        yield lambda persistence: servers.enter_context(own_redis(persistence))
 
 
 @pytest.fixture(scope="session")
@@ -59,8 +74,7 @@ async def _migrate(url: str) -> None:
 @pytest.fixture
 def postgres_state(_migrated_postgres: str) -> str:
     """The URL of a database with today's schema and nothing in it; cheaper than one of its own."""
-    tables = ", ".join(f'"{table.name}"' for table in metadata.sorted_tables)
-    execute(_migrated_postgres, f"TRUNCATE {tables} RESTART IDENTITY")
+    empty_tables(_migrated_postgres)
     return _migrated_postgres
 
 

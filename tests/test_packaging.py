@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from app.errors import Misconfigured
 from app.settings import Settings, read_settings
@@ -26,6 +27,8 @@ EXAMPLE = (ROOT / ".env.example").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
 COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+SERVICES: dict[str, Any] = yaml.safe_load(COMPOSE)["services"]
+REPLICAS = ("one", "two")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOCK: dict[str, Any] = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
 
@@ -130,14 +133,39 @@ def test_the_image_and_the_compose_file_set_nothing_but_settings() -> None:
     in_image = {name for line in environments for name in re.findall(r"(\w+)=", line)}
     assert in_image - OF_THE_IMAGE == {"HOST", "PORT", "DATA_DIR"}
     assert set(re.findall(r"\$\{(\w+)", COMPOSE)) <= set(SETTING_NAMES)
-    yaml = pytest.importorskip("yaml")
-    inside: dict[str, str] = yaml.safe_load(COMPOSE)["services"]["service"]["environment"]
-    assert {"API_KEY", "DATABASE_URL"} <= set(inside) <= set(SETTING_NAMES)
+    for replica in REPLICAS:
+        assert {"API_KEY", "DATABASE_URL", "SESSION_STORE"} <= set(inside(replica))
+        assert set(inside(replica)) <= set(SETTING_NAMES)
+
+
+def inside(name: str) -> dict[str, str]:
+    found: dict[str, str] = SERVICES[name]["environment"]
+    return found
+
+
+def test_two_equal_replicas_stand_behind_one_port_without_rights() -> None:
+    one, two = (SERVICES[name] for name in REPLICAS)
+    assert one == two
+    assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"])
+    assert one["depends_on"].keys() == {"postgres", "redis"}
+    assert float(one["stop_grace_period"].removesuffix("s")) > Settings().shutdown_seconds
+    assert [name for name, service in SERVICES.items() if "ports" in service] == ["proxy"]
+    for name in REPLICAS:
+        assert f"server {name} {name}:8000" in inside("proxy")["CONFIG"]
+
+
+def test_redis_loses_nothing_that_it_acknowledged() -> None:
+    command = SERVICES["redis"]["command"]
+    options = dict(zip(command[1::2], command[2::2], strict=True))
+    assert (options["--appendonly"], options["--appendfsync"]) == ("yes", "always")
+    assert options["--maxmemory-policy"] == "noeviction"
+    stores = {inside("one")[name].rpartition("/")[2] for name in ("SESSION_STORE", "REDIS_URL")}
+    assert len(stores) == 2  # a database each
 
 
 def test_the_image_runs_one_command_as_a_user_without_rights() -> None:
     *_, runtime_stage = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)
-    assert re.search(r"^USER (?!root\b|0\b)\w+$", runtime_stage, re.MULTILINE)
+    assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", runtime_stage, re.MULTILINE)
     assert runtime_stage.rstrip().endswith('CMD ["python", "-m", "app", "serve"]')
 
 

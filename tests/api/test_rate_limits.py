@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ from app.errors import Misconfigured
 from app.limiter import Limiter
 from app.metrics import Metrics
 from tests.api.calls import answered, key, read, refused
-from tests.redis import PASSWORD, RedisServer
+from tests.redis import PASSWORD, OwnRedis, Persistence
 from tests.served import served
 
 REMOTE = "203.0.113.9"
@@ -85,12 +86,11 @@ async def test_a_user_is_limited_however_it_is_named() -> None:
         assert 'rag_rate_limited_requests_total{limit="user"} 3.0' in limited
 
 
-async def test_two_services_share_one_limit_through_redis(redis: RedisServer) -> None:
-    redis.start()
+async def test_two_services_share_one_limit_through_redis(redis_url: str) -> None:
     chosen: dict[str, Any] = {
         "rate_limit_per_key": "6/hour",
         "rate_limit_per_user": "100/hour",
-        "redis_url": redis.url,
+        "redis_url": redis_url,
         "api_key": "one",
     }
     headers = {"Authorization": "Bearer one"}
@@ -103,9 +103,9 @@ async def test_two_services_share_one_limit_through_redis(redis: RedisServer) ->
 
 
 async def test_without_redis_each_process_counts_by_itself_until_redis_is_back(
-    redis: RedisServer, caplog: pytest.LogCaptureFixture
+    new_redis: Callable[[Persistence], OwnRedis], caplog: pytest.LogCaptureFixture
 ) -> None:
-    redis.start()
+    redis = new_redis("none")
     caplog.set_level(logging.INFO, "app.limiter")
     chosen: dict[str, Any] = {
         "rate_limit_per_key": "3/hour",

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-import app
 from app.db import Connection, metadata, open_database
 from app.db.schema import HEAD
 from app.db.tables import about_store
 from app.errors import Misconfigured
-
-MIGRATIONS = Path(app.__file__).parent / "migrations"
+from tests.db.shape import config, migrating, tables
 
 
 @pytest.fixture(params=["sqlite-disk", "sqlite-memory", "postgres"])
@@ -45,20 +41,6 @@ def _lasting_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def differences(connection: Connection) -> list[object]:
     context = MigrationContext.configure(connection, opts={"compare_type": True})
     return list(compare_metadata(context, metadata))
-
-
-def tables(connection: Connection) -> set[str]:
-    return set(sa.inspect(connection).get_table_names())
-
-
-def migrating(move: Callable[[Config, str], None], revision: str) -> Callable[[Connection], None]:
-    def run(connection: Connection) -> None:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = connection
-        move(config, revision)
-
-    return run
 
 
 async def test_an_empty_database_gets_exactly_the_tables_of_the_code(url: str) -> None:
@@ -105,6 +87,4 @@ async def test_a_schema_of_a_later_version_is_refused(lasting_url: str) -> None:
 
 
 def test_the_start_knows_the_newest_revision() -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    assert ScriptDirectory.from_config(config).get_current_head() == HEAD
+    assert ScriptDirectory.from_config(config()).get_current_head() == HEAD

@@ -12,6 +12,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any, ClassVar, TypeVar
 
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -24,7 +25,9 @@ from tests.isolation import operators as o
 from tests.isolation import personal as p
 from tests.isolation.looking import reads, reads_one
 from tests.isolation.world import JWT_SECRET, Clock, World
+from tests.postgres import empty_tables
 from tests.served import served_at
+from tests.wire.pinecone import API_KEY, serving_pinecone
 
 T = TypeVar("T")
 
@@ -32,6 +35,7 @@ STEPS = int(os.environ.get("ISOLATION_STEPS", "300"))
 SEED = int(os.environ.get("ISOLATION_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 SHRINKS = bool(os.environ.get("ISOLATION_SHRINK"))
 STEPS_OF_ONE = 100
+ON_SERVERS = STEPS // 5  # what is out of this process takes longer
 NUMBERS = st.integers(0, 2**24 - 1)  # wider ones, hypothesis draws small
 ENOUGH = 10_000  # steps to come by every route
 MOST_MISSED = 3  # by chance
@@ -83,10 +87,14 @@ class Isolation(RuleBasedStateMachine):
         self.told = ""  # the numbers so far: one that comes again means something else
         self.runner = asyncio.Runner()
         clock = Clock()
-        self.service = served_at(clock, **self.chosen)
+        self.service = served_at(clock, **self.chosen, **self.empty())
         client, runtime = self.runner.run(self.service.__aenter__())
         self.world = World(client, runtime, clock, type(self).successes)
         self.runner.run(self.world.open())
+
+    def empty(self) -> dict[str, Any]:
+        """Return the settings of a store that holds nothing."""
+        return {}
 
     def teardown(self) -> None:
         type(self).steps += self.world.steps
@@ -102,21 +110,54 @@ class Isolation(RuleBasedStateMachine):
         self.runner.run(deed(self.world, pick))
 
 
+class OnServers(Isolation):
+    """The same with its rows in Postgres and its vectors in Pinecone."""
+
+    postgres: ClassVar[str]
+    successes: ClassVar[Counter[tuple[str, str]]] = Counter()
+
+    def empty(self) -> dict[str, Any]:
+        empty_tables(self.postgres)
+        self.servers = ExitStack()
+        pinecone = self.servers.enter_context(serving_pinecone(dimension=32))
+        return {
+            "database_url": self.postgres,
+            "pinecone_api_key": API_KEY,
+            "pinecone_host": pinecone.url,
+            "pinecone_timeout_seconds": 10.0,
+        }
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.servers.close()
+
+
 def test_nobody_is_told_what_is_not_theirs() -> None:
+    run(Isolation, STEPS)
+    paths = create_app(tests.served.settings()).openapi()["paths"]
+    missed = {(m.upper(), path) for path in paths for m in paths[path]} - set(Isolation.successes)
+    print(f"{Isolation.steps} requests; no success at {missed}")
+    assert STEPS < ENOUGH or len(missed) <= MOST_MISSED
+
+
+def test_nobody_is_told_what_is_not_theirs_on_postgres_and_pinecone(postgres_state: str) -> None:
+    OnServers.postgres = postgres_state
+    run(OnServers, ON_SERVERS)
+    print(f"{OnServers.steps} requests")
+    assert OnServers.steps > 0
+
+
+def run(machine: type[Isolation], steps: int) -> None:
     unhealthy = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     print(f"ISOLATION_SEED={SEED}")
     run_state_machine_as_test(
-        seed(SEED)(Isolation),
+        seed(SEED)(machine),
         settings=settings(
-            max_examples=-(-STEPS // STEPS_OF_ONE),
-            stateful_step_count=STEPS_OF_ONE,
+            max_examples=-(-steps // STEPS_OF_ONE),
+            stateful_step_count=min(steps, STEPS_OF_ONE),
             deadline=None,
             database=None,
             phases=(Phase.generate, Phase.shrink) if SHRINKS else (Phase.generate,),
             suppress_health_check=unhealthy,
         ),
     )
-    paths = create_app(tests.served.settings()).openapi()["paths"]
-    missed = {(m.upper(), path) for path in paths for m in paths[path]} - set(Isolation.successes)
-    print(f"{Isolation.steps} requests; no success at {missed}")
-    assert STEPS < ENOUGH or len(missed) <= MOST_MISSED

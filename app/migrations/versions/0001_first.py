@@ -1,4 +1,8 @@
-"""The first schema."""
+"""The first schema.
+
+The way back loses everything: about_store, api_keys, documents, episodes, index_rows,
+index_vectors, jobs, messages and sessions.
+"""
 
 import sqlalchemy as sa
 from alembic import op

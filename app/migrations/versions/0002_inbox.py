@@ -1,4 +1,8 @@
-"""Webhooks: the inbox, records and what they refer to; uploads; a job's result."""
+"""Webhooks: the inbox, records and what they refer to; uploads; a job's result.
+
+The way back loses what webhooks sent (deliveries, records, record_references; their documents
+stay), uploads that were not read yet, and the result of each of the jobs.
+"""
 
 import sqlalchemy as sa
 from alembic import op

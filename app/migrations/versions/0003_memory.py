@@ -1,4 +1,10 @@
-"""Facts, entities, the lexical index; speakers, time zones, marks and use."""
+"""Facts, entities, the lexical index; speakers, time zones, marks and use.
+
+The lexical index is filled by jobs after the start. The way back loses facts, fact_sightings and
+entities; lexical_items and lexical_postings; each message's speaker; each session's timezone;
+mark, uses, used_at, refused_facts and indexed_seq of episodes. Vectors of facts stay in the index
+until `python -m app reindex`.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -143,6 +149,8 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in ("lexical_postings", "lexical_items", "entities", "fact_sightings", "facts"):
         op.drop_table(table)
+    # So that the way up, once more, has the lexical index filled again.
+    op.execute("DELETE FROM about_store WHERE name = 'lexical'")
     for name in ("used_at", "mark", "uses", "indexed_seq", "refused_facts"):
         op.drop_column("episodes", name)
     op.drop_column("messages", "speaker")

@@ -1,4 +1,8 @@
-"""Titles and sizes of sessions, steps of agents, core memory blocks, items of stores, usage."""
+"""Titles and sizes of sessions, steps of agents, core memory blocks, items of stores, usage.
+
+The way back loses memory_blocks, store_items and usage; title, metadata and tokens of sessions;
+steps of messages. An item's fact stays, as a fact that was stored by itself.
+"""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,9 @@
-"""Keys that expire, consent, tombstones of erased users, the audit log, the quarantine."""
+"""Keys that expire, consent, tombstones of erased users, the audit log, the quarantine.
+
+The way back loses consents, erased_users (loads and webhooks that are replayed may then bring an
+erased user back), audit_log and quarantine; name, expires_at, last_used_at, document_filter and
+replaces of keys. It opens what these closed: end keys that expire or are bound to a filter before.
+"""
 
 import sqlalchemy as sa
 from alembic import op
