@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from app.db import Connection, db_now
-from app.db.tables import after, jobs
+from app.db.tables import Instant, jobs
 
 EARLIER = jobs.alias("earlier")
 # Of jobs that are done in order: it has to be done before a row of `jobs`.
@@ -29,7 +29,10 @@ class LostClaim(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A job that this worker holds until its lease runs out."""
+    """A job that this worker holds until its lease runs out.
+
+    is_taken_over: another worker held it, whose lease ran out.
+    """
 
     id: int
     tenant_id: str
@@ -38,6 +41,7 @@ class Claim:
     payload: Mapping[str, Any]
     attempts: int
     fence: int
+    is_taken_over: bool = False
 
 
 def take(
@@ -53,17 +57,20 @@ def take(
 
     in_order: kinds of which the jobs about one subject are done one after the other.
     """
-    statement = _taking(tuple(kinds), lease_seconds, tuple(in_order), is_named=key is not None)
-    which = {} if key is None else {"whose": tenant_id, "named": key}
-    row = connection.execute(statement, which).first()
-    return None if row is None else Claim(*row)
+    named = {} if key is None else {"whose": tenant_id, "named": key}
+    finding = _finding(tuple(kinds), tuple(in_order), is_named=key is not None)
+    found = connection.execute(finding, named).first()
+    if found is None:
+        return None
+    taken = connection.execute(_TAKE, {"found": found.id, "lease": int(lease_seconds * 1_000_000)})
+    return replace(Claim(*taken.one()), is_taken_over=found.state == "running")
 
 
 @lru_cache(maxsize=64)
-def _taking(
-    kinds: tuple[str, ...], lease_seconds: float, in_order: tuple[str, ...], *, is_named: bool
-) -> sa.Executable:
-    """Return what claims a job. It is asked for with each job, and takes long to build."""
+def _finding(
+    kinds: tuple[str, ...], in_order: tuple[str, ...], *, is_named: bool
+) -> sa.Select[tuple[int, str]]:
+    """Return what finds and locks a free job. It is asked for often, and takes long to build."""
     lapsed = sa.and_(jobs.c.state == "running", jobs.c.lease_until < db_now())
     if not is_named:
         free = sa.or_(sa.and_(jobs.c.state == "due", jobs.c.due_at <= db_now()), lapsed)
@@ -76,33 +83,34 @@ def _taking(
     is_first = ~sa.exists().where(IS_BEFORE)
     if set(kinds) & set(in_order):
         free = sa.and_(free, sa.or_(jobs.c.kind.not_in(in_order), is_first))
-    due = (
-        sa.select(jobs.c.id)
+    return (
+        sa.select(jobs.c.id, jobs.c.state)
         .where(jobs.c.kind.in_(kinds), free)
         .order_by(jobs.c.due_at, jobs.c.id)
         .limit(1)
         .with_for_update(skip_locked=True)
-        .cte("due")
     )
-    return (
-        jobs.update()
-        .where(jobs.c.id.in_(sa.select(due.c.id)))
-        .values(
-            state="running",
-            fence=jobs.c.fence + 1,
-            attempts=jobs.c.attempts + 1,
-            lease_until=after(lease_seconds),
-        )
-        .returning(
-            jobs.c.id,
-            jobs.c.tenant_id,
-            jobs.c.kind,
-            jobs.c.key,
-            jobs.c.payload,
-            jobs.c.attempts,
-            jobs.c.fence,
-        )
+
+
+_TAKE = (
+    jobs.update()
+    .where(jobs.c.id == sa.bindparam("found"))
+    .values(
+        state="running",
+        fence=jobs.c.fence + 1,
+        attempts=jobs.c.attempts + 1,
+        lease_until=sa.type_coerce(db_now() + sa.bindparam("lease", type_=sa.BigInteger), Instant),
     )
+    .returning(
+        jobs.c.id,
+        jobs.c.tenant_id,
+        jobs.c.kind,
+        jobs.c.key,
+        jobs.c.payload,
+        jobs.c.attempts,
+        jobs.c.fence,
+    )
+)
 
 
 def hold(connection: Connection, claim: Claim) -> Mapping[str, Any]:

@@ -23,6 +23,7 @@ from app.claims import hold as hold
 from app.db import Connection, Database, db_now
 from app.db.insert import insert_new
 from app.db.tables import after, jobs
+from app.tracing import carried
 
 T = TypeVar("T")
 
@@ -164,7 +165,7 @@ def _row(
         "kind": kind,
         "key": key,
         "subject": subject,
-        "payload": dict(payload),
+        "payload": {**payload, **carried()},
         "state": "due",
         "attempts": 0,
         "fence": 0,
@@ -364,7 +365,7 @@ class Jobs:
         return [Job(*row) for row in rows]
 
     async def pending(self) -> dict[str, dict[str, Any]]:
-        """Return, by kind, how many jobs are not done, how many of them failed, and one reason."""
+        """Return, by kind, how many jobs are not done; how many failed, or wait; and one reason."""
         return await self._database.read(_pending)
 
     async def purge_done(self, *, older_than_seconds: float) -> int:
@@ -399,12 +400,18 @@ def _pending(connection: Connection) -> dict[str, dict[str, Any]]:
             jobs.c.kind,
             sa.func.count(),
             sa.func.sum(sa.case((failed, 1), else_=0)),
+            sa.func.count(jobs.c.last_error),
             sa.func.coalesce(why, sa.func.max(jobs.c.last_error)),
         )
         .where(_is_undone)
         .group_by(jobs.c.kind)
     )
     return {
-        kind: {"pending": count, "failed": int(failures or 0), "last_error": reason}
-        for kind, count, failures, reason in rows
+        kind: {
+            "pending": count,
+            "failed": int(failures or 0),
+            "deferred": told - int(failures or 0),
+            "last_error": reason,
+        }
+        for kind, count, failures, told, reason in rows
     }

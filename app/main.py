@@ -20,6 +20,7 @@ from app.api import (
     erasures,
     evictions,
     facts,
+    health,
     imports,
     items,
     jobs,
@@ -28,6 +29,7 @@ from app.api import (
     openai,
     ops,
     quarantines,
+    scraping,
     session_exports,
     sessions,
     uploads,
@@ -48,11 +50,17 @@ what earlier conversations left behind; each carries a receipt that explains it.
 
 
 def create_app(
-    settings: Settings | None = None, *, clock: Callable[[], datetime] = utc_now
+    settings: Settings | None = None,
+    *,
+    clock: Callable[[], datetime] | None = None,
+    own_clock: Callable[[], datetime] = utc_now,
+    is_alone: bool = False,
 ) -> FastAPI:
     """Return an application with settings of its own; its parts open with its lifespan.
 
-    clock: the time as the product sees it; leases run on the database's.
+    clock: the time as the product sees it; None: the database's, told from the machine's own.
+    Leases run on the database's in any case.
+    is_alone: the process serves this application and does nothing else.
     """
     chosen = settings or read_settings()
     origins = pick_origins(chosen)
@@ -61,12 +69,14 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as opened:
             try:
-                runtime = await opened.enter_async_context(open_runtime(chosen, clock=clock))
+                runtime = await opened.enter_async_context(
+                    open_runtime(chosen, clock=clock, own_clock=own_clock)
+                )
             except Misconfigured as error:
                 app.state.refusal = error.message  # instead of a traceback, see Envelope
                 raise
             app.state.runtime = runtime
-            runtime.start()
+            runtime.start(is_alone=is_alone)
             yield
 
     app = FastAPI(
@@ -99,7 +109,9 @@ def create_app(
         keys,
         audits,
         quarantines,
+        health,
         ops,
+        scraping,
         usage,
     ):
         app.router.routes.extend(room.router.routes)  # built once, whichever app has them
@@ -131,7 +143,7 @@ def __getattr__(name: str) -> FastAPI:
         try:
             settings = read_settings()
             set_up_logs(settings.log_level)
-            return create_app(settings)
+            return create_app(settings, is_alone=True)
         except Misconfigured as error:
             raise SystemExit(error.message) from None
     raise AttributeError(name)

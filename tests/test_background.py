@@ -139,3 +139,30 @@ async def test_a_failing_loop_shows_in_the_health_of_the_service() -> None:
         await asyncio.sleep(0)
         ready = await read(client, "/health/ready")
     assert (ready["status"], ready["loops"]) == ("degraded", {"broken": "RuntimeError"})
+
+
+async def test_what_is_stopped_begins_nothing_more_and_what_runs_ends_in_its_time() -> None:
+    background = Background()
+    passes: list[str] = []
+    may_end = asyncio.Event()
+
+    async def one_pass(name: str) -> None:
+        passes.append(name)
+        if name == "busy":
+            await may_end.wait()
+            passes.append("busy has ended")
+
+    background.repeat("busy", lambda: one_pass("busy"), every_seconds=0.0)
+    background.repeat("pausing", lambda: one_pass("pausing"), every_seconds=3600.0)
+    await asyncio.sleep(0)
+    background.stop()
+    assert background.is_stopping
+    draining = asyncio.create_task(background.drain(3600.0))
+    await asyncio.sleep(0.01)
+    assert not background.is_over
+    may_end.set()
+    await draining
+    assert passes == ["busy", "pausing", "busy has ended"]
+    assert background.is_over
+    assert not background.is_busy
+    await background.close()
