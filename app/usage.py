@@ -20,6 +20,7 @@ from app.db.tables import usage
 from app.erased import is_of_erased
 from app.errors import AppError, BudgetSpent, UpstreamInvalid, UpstreamTimeout
 from app.metrics import Metrics
+from app.tracing import happened
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ Breakdown = Literal["tenant", "user", "purpose", "model"]
 Prices = Mapping[str, tuple[float, float]]
 
 FREE = "offline"
+OK = "ok"
 NOBODY = ""  # whose usage that of erased users is
 DEFERS_AT = 0.8  # of the tokens of the day; what is left of them is for questions
 NANOS = 1_000_000_000
@@ -72,6 +74,16 @@ class Used:
     usd: float
 
 
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a call of a model took. outcome: "ok", or the code of what it failed with."""
+
+    purpose: Purpose
+    model: str
+    outcome: str
+    seconds: float
+
+
 class Bill:
     """The model calls of one turn or job of a user. began: when it did; None: as it is recorded."""
 
@@ -80,11 +92,19 @@ class Bill:
         self.user_id = user_id
         self.began = began
         self.lines: list[Spent] = []
+        self.timings: list[Timing] = []
+        self._called_at: float | None = None
+
+    def begin(self) -> None:
+        """Note that a call begins, right before it does: `add` or `add_broken` ends it."""
+        self._called_at = time.monotonic()
 
     def add(
         self, purpose: Purpose, model: str, input_tokens: int, output_tokens: int, is_counted: bool
     ) -> None:
         self.lines.append(Spent(purpose, model, input_tokens, output_tokens, is_counted))
+        tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+        self._end(purpose, model, OK, {f"gen_ai.usage.{name}": n for name, n in tokens.items()})
 
     def add_broken(
         self,
@@ -96,8 +116,29 @@ class Bill:
         output_tokens: int = 0,
     ) -> None:
         """Add a call that ended in an error, with estimated tokens, if the model had taken it."""
+        self._end(purpose, model, error.code if isinstance(error, AppError) else "stopped", {})
         if isinstance(error, _BEGUN) or output_tokens:
             self.add(purpose, model, input_tokens, output_tokens, False)
+
+    def _end(self, purpose: Purpose, model: str, outcome: str, tokens: Mapping[str, int]) -> None:
+        began, self._called_at = self._called_at, None
+        if began is None:
+            return
+        seconds = time.monotonic() - began
+        self.timings.append(Timing(purpose, model, outcome, seconds))
+        provider, _, bare = model.partition(":")
+        happened(
+            f"chat {bare or model}",
+            {
+                "gen_ai.operation.name": "chat",  # by OpenTelemetry's conventions
+                "gen_ai.provider.name": provider,
+                "gen_ai.request.model": bare or model,
+                "rag.purpose": purpose,
+                **tokens,
+            },
+            seconds=seconds,
+            failure=None if outcome == OK else outcome,
+        )
 
 
 class Ledger:
@@ -150,6 +191,9 @@ class Ledger:
         The work that was paid for is done: a database that fails is logged and counted, not raised.
         """
         lines, bill.lines = bill.lines, []
+        timings, bill.timings = bill.timings, []
+        for took in timings:
+            self._metrics.call_took(took.purpose, took.model, took.outcome, took.seconds)
         if not lines:
             return
         for line in lines:

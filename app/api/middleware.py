@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-import time
 import uuid
 from collections.abc import Mapping
 
@@ -12,18 +12,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.measuring import Measured, measured
 from app.api.responses import render
-from app.errors import AppError, TooLarge
-from app.telemetry import request_id
+from app.errors import AppError, ShuttingDown, TooLarge
+from app.telemetry import about, request_id
 
-log = logging.getLogger("app.access")
+log = logging.getLogger(__name__)
 
-# A webhook's token stands in its URL, also in one that is misspelt around it.
-_SECRET = re.compile(r"(/webhooks/+(?!inbox/)[^/]+/+).+", re.IGNORECASE)
-# The id of a user may be an e-mail address, and stands in the names of quarantined memories, too.
-_PERSON = re.compile(
-    r"(/users/+|/quarantine/+[^/]+/+).+?(/(?:consent|export|import)/*)?$", re.IGNORECASE
-)
 _NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 # FastAPI's pages of documentation load their parts from elsewhere, and begin with a line of script.
 _PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")
@@ -62,13 +57,24 @@ class Envelope:
         given = headers.get("x-request-id", "")
         current = given if _ID.fullmatch(given) else uuid.uuid4().hex
         token = request_id.set(current)
-        began = time.monotonic()
-        status = 0  # until the answer has begun
+        try:
+            with about(), measured(scope, headers) as request:
+                await self._answer(scope, receive, send, headers, current, request)
+        finally:
+            request_id.reset(token)
 
+    async def _answer(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        headers: Headers,
+        current: str,
+        request: Measured,
+    ) -> None:
         async def tagged(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                request.status = message["status"]
                 MutableHeaders(scope=message)["X-Request-ID"] = current
             await send(message)
 
@@ -79,18 +85,18 @@ class Envelope:
                 await render(_too_large(limit))(scope, receive, tagged)
             else:
                 await self._app(scope, _limited(receive, limit), tagged)
+        except asyncio.CancelledError:
+            if request.status or not scope["app"].state.runtime.background.is_stopping:
+                raise
+            stopped = ShuttingDown("the service is shutting down", retry_after=1)
+            await render(stopped)(scope, receive, tagged)
         except Exception:
             # Here and not in a handler of FastAPI's: those of last resort answer outside of us.
             log.exception("unforeseen failure of a request")
-            if status:
+            if request.status:
                 raise  # an answer that has begun can only be broken off
             failure = AppError("something went wrong on our side")
             await render(failure)(scope, receive, tagged)
-        finally:
-            milliseconds = (time.monotonic() - began) * 1000
-            path = _PERSON.sub(r"\1***\2", _SECRET.sub(r"\1***", scope["path"]))
-            log.info("%s %s %d %.1f ms", scope["method"], path, status, milliseconds)
-            request_id.reset(token)
 
     def _limit(self, path: str) -> int:
         for pattern, limit in self._limits.items():

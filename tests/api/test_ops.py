@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
-from tests.api.calls import at, chat, close, key, put, read
+from tests.api.calls import at, chat, close, groq, key, put, read
 from tests.served import served
+from tests.wire.openai import model_server
 
 
 async def test_statistics_count_what_the_tenant_has() -> None:
@@ -46,6 +49,7 @@ async def test_a_healthy_service_says_so_of_each_part() -> None:
     assert set(ready["parts"]) == {
         "database",
         "index",
+        "session_store",
         "chat_model",
         "summary_model",
         "embedder",
@@ -53,7 +57,7 @@ async def test_a_healthy_service_says_so_of_each_part() -> None:
     }
     assert {part["status"] for part in ready["parts"].values()} == {"ok"}
     assert ready["summaries"] == {"pending": 0, "failed": 0, "last_error": None}
-    assert (ready["jobs"], ready["loops"]) == ({}, {})
+    assert (ready["jobs"], ready["loops"], ready["problems"]) == ({}, {}, [])
 
 
 async def test_a_process_without_a_database_lives_but_is_not_ready() -> None:
@@ -65,6 +69,41 @@ async def test_a_process_without_a_database_lives_but_is_not_ready() -> None:
     assert ready.status_code == 503
     body = ready.json()
     assert (body["status"], body["parts"]["database"]["status"]) == ("failing", "failing")
+    assert "database: the database is closed" in body["problems"]
+
+
+async def test_a_part_that_hangs_is_named_and_holds_up_nobody() -> None:
+    """A writer in memory, which reads wait for as well, is kept busy for as long as we ask."""
+    is_over = threading.Event()
+    async with served() as (client, runtime):
+        busy = asyncio.create_task(runtime.database.write(lambda _: is_over.wait(60)))
+        live, ready = await asyncio.gather(client.get("/health/live"), client.get("/health/ready"))
+        assert not busy.done()
+        is_over.set()
+        await busy
+        after = await read(client, "/health/ready")
+    assert live.status_code == 200
+    assert ready.status_code == 503
+    body = ready.json()
+    assert body["parts"]["database"] == {"status": "failing", "detail": "no answer within 2 s"}
+    assert body["parts"]["chat_model"]["status"] == "ok"
+    assert after["status"] == "ok"
+
+
+async def test_what_is_wrong_is_told_in_a_line_each_without_a_secret() -> None:
+    with model_server() as model:
+        model.fault = "unauthorized"
+        async with served(**groq(model)) as (client, runtime):
+            asked = {"message": "hello", "session_id": "s1"}
+            assert (await client.post("/chat", json=asked)).status_code == 502
+            runtime.background.failures["monitor"] = "ValueError"
+            response = await client.get("/health/ready")
+    body = response.json()
+    assert (response.status_code, body["status"]) == (200, "degraded")
+    model_line, loop_line = body["problems"]
+    assert model_line.startswith("chat_model: groq:")
+    assert loop_line == "the last pass of monitor failed: ValueError"
+    assert "gsk_" not in response.text
 
 
 async def test_openapi_describes_every_operation_with_its_errors() -> None:
