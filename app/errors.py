@@ -139,6 +139,20 @@ class SessionBusy(AppError):
     code = "session_busy"
 
 
+class ModelOverloaded(AppError):
+    """As many calls of the models run and wait in this process as the settings allow."""
+
+    status = 503
+    code = "model_overloaded"
+
+
+class ShuttingDown(AppError):
+    """This process is being stopped; what was asked for can be asked of another one at once."""
+
+    status = 503
+    code = "shutting_down"
+
+
 class StorageUnavailable(AppError):
     """The database did not answer, or another writer held it for too long."""
 
@@ -196,6 +210,10 @@ class UpstreamUnavailable(UpstreamError):
 
     status = 503
     code = "upstream_unavailable"
+
+
+class LeftAlone(UpstreamUnavailable):
+    """It has failed so often in a row that it is not called for a while; see `app.breaker`."""
 
 
 class UpstreamBusy(UpstreamUnavailable):

@@ -1,6 +1,7 @@
 """The index that needs no other service: SQL holds it, numpy searches it. Touches: the database.
 
-A question bound to a user, a session or some documents reads just their rows. A wider one
+A question bound to a user, a session or some documents reads just their rows, whose vectors stay in
+memory for a while (`app.index.slices`). A wider one
 multiplies a matrix of the whole namespace, kept in memory and kept current, across threads and
 processes, by reading the rows with a newer `seq` before each question; what was deleted betrays
 itself when it would win, since the table no longer has its `seq`. Every answer is exact.
@@ -10,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 from typing import ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -21,10 +21,11 @@ import numpy as np
 from app.db import Connection, Database
 from app.errors import Misconfigured
 from app.index import index_table as table
-from app.index.base import Filter, Match, Metadata, Values, Vector
+from app.index.base import Filter, Match, Values, Vector
 from app.index.filters import Test, matcher, refused, required
 from app.index.matrix import Doubles, Floats, Matrix, Seqs, View, cosines, take_best
 from app.index.rows import check_id, check_namespace, check_query, check_vector
+from app.index.slices import Found, Slices, matches, passing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,15 +48,7 @@ TRIES = 4
 # Below it, the product takes less time than handing it to another thread.
 INLINE_NUMBERS = 2_000_000
 SORT_COST = 10_000  # of one row of a slice, in multiplied numbers
-PARSE_COST = 50_000  # of one row of JSON, in multiplied numbers
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    seq: int
-    cosine: float
-    id: str
-    metadata: Metadata
+PARSE_COST = 20_000  # of one row of JSON, in multiplied numbers
 
 
 class EmbeddedIndex:
@@ -72,6 +65,7 @@ class EmbeddedIndex:
         self.dimension = dimension
         self._db = db
         self._matrices: dict[str, Matrix] = {}
+        self._slices = Slices(dimension)
         self._loading: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
             WeakKeyDictionary()
         )
@@ -111,16 +105,23 @@ class EmbeddedIndex:
             narrow = table.narrow(required(filter), refused(filter, "session_id"))
         if narrow is not None:
             few = SLICE_BESIDE_MATRIX if self._is_loaded(namespace) else SLICE_WITHOUT_MATRIX
+            best = await self._db.read(
+                self._slices.best(namespace, narrow, few, direction, top_k, test)
+            )
+            if best is not None:
+                return matches(best, top_k)
             found = await self._db.read(table.slice_up_to(namespace, narrow, few, self.dimension))
             if found is not None:
                 cost = len(found[0]) * SORT_COST
                 return await _compute(cost, _best_of, *found, direction, top_k, test)
         matrix = self._matrices.setdefault(namespace, Matrix(self.dimension))
         search = _WideSearch(self._db, namespace, matrix, direction, top_k, test)
+        if narrow is None and (known := await search.as_it_is()) is not None:
+            return matches(known, top_k)
         tries = 1
-        while (best := await self._search(search, narrow, may_restart=tries < TRIES)) is None:
+        while (wide := await self._search(search, narrow, may_restart=tries < TRIES)) is None:
             tries += 1
-        return _matches(best, top_k)
+        return matches(wide, top_k)
 
     async def fetch(self, namespace: str, ids: Sequence[str]) -> dict[str, Vector]:
         """Return the rows that exist, by id; `values` at length 1, as they are stored."""
@@ -166,6 +167,7 @@ class EmbeddedIndex:
 
     async def close(self) -> None:
         self._matrices.clear()
+        self._slices.clear()
 
     def rows_in_memory(self, namespace: str) -> int:
         """Return how many rows the matrix holds: 0 until a question was too wide for SQL alone."""
@@ -174,7 +176,7 @@ class EmbeddedIndex:
 
     async def _search(
         self, search: _WideSearch, narrow: table.Narrow | None, *, may_restart: bool
-    ) -> list[_Found] | None:
+    ) -> list[Found] | None:
         only, newest = None, None
         if narrow is not None:  # before the matrix catches up, so that it holds all of them
             only, newest = await self._db.read(table.seqs_of(search.namespace, narrow))
@@ -209,6 +211,25 @@ class _WideSearch:
         self._top_k = top_k
         self._test = test
 
+    async def as_it_is(self) -> list[Found] | None:
+        """Return the best in one read, if the matrix holds all rows and no winner is gone."""
+        if not self.matrix.is_loaded:
+            return None
+        view = self.matrix.view()
+        size = len(view.seqs) * self._direction.size
+        seqs, scores = await _compute(size, view.scores, self._direction, None)
+        look = self._first_look()
+        places, sure_above = await _compute(size, take_best, scores, look)
+        taken = seqs[places]
+        rows = await self._db.read(table.unless_news(self.namespace, view.last_seq, taken))
+        if rows is None or len(rows) < len(taken):
+            return None
+        seen = table.LookUp(rows, [], self.matrix.none)
+        found = await _compute(len(taken) * PARSE_COST, self._passing, view, taken, seen)
+        is_all = sure_above == -np.inf
+        is_enough = sum(one.cosine >= sure_above for one in found) >= self._top_k
+        return found if is_all or is_enough else None
+
     async def catch_up(self) -> None:
         """Append to the matrix what was committed since it did so last."""
         while True:
@@ -223,7 +244,7 @@ class _WideSearch:
 
     async def run(
         self, only: Seqs | None, newest: int | None, *, may_restart: bool
-    ) -> list[_Found] | None:
+    ) -> list[Found] | None:
         """Return at least the `top_k` best of the matrix, or of the rows `only`.
 
         A winner that is gone may have been replaced since: then the rows newer than `newest` (of
@@ -236,7 +257,7 @@ class _WideSearch:
         seqs, scores = await _compute(size, view.scores, self._direction, only)
         if may_restart and only is not None and len(seqs) < len(only):
             return None
-        found: dict[str, _Found] = {}
+        found: dict[str, Found] = {}
         look = self._first_look()
         while True:
             places, sure_above = await _compute(size, take_best, scores, look)
@@ -262,7 +283,7 @@ class _WideSearch:
         look = self._top_k + FIRST_LOOK
         return look if self._test is None else max(FIRST_FILTERED_LOOK, look * 4)
 
-    def _passing(self, view: View, seqs: Seqs, seen: table.LookUp) -> list[_Found]:
+    def _passing(self, view: View, seqs: Seqs, seen: table.LookUp) -> list[Found]:
         scores = view.exact(self._direction, seqs).tolist()
         present = [
             (seen.rows[seq], cosine)
@@ -271,7 +292,7 @@ class _WideSearch:
         ]
         fresh_scores = cosines(seen.fresh_values, self._direction).tolist()
         fresh = zip(seen.fresh, fresh_scores, strict=True)
-        return list(_passing([*present, *fresh], self._test))
+        return list(passing([*present, *fresh], self._test))
 
     async def _bury(self, view: View, taken: Seqs, rows: dict[int, table.Row]) -> bool:
         """Mark what is gone; if that is much, find out all that is. Returns whether it was much."""
@@ -294,21 +315,7 @@ def _best_of(
 ) -> list[Match]:
     scored = zip(rows, cosines(values, direction).tolist(), strict=True)
     best_first = sorted(scored, key=lambda pair: (-pair[1], pair[0].id))
-    return _matches(list(islice(_passing(best_first, test), top_k)), top_k)
-
-
-def _passing(scored: Iterable[tuple[table.Row, float]], test: Test | None) -> Iterator[_Found]:
-    for row, cosine in scored:
-        metadata = json.loads(row.metadata)
-        if test is None or test(metadata):
-            yield _Found(row.seq, cosine, row.id, metadata)
-
-
-def _matches(found: list[_Found], top_k: int) -> list[Match]:
-    """Choose by cosine, then order by score: all that point away have the same score, 0."""
-    best = sorted(found, key=lambda one: (-one.cosine, one.id))[:top_k]
-    matches = [Match(one.id, min(1.0, max(0.0, one.cosine)), one.metadata) for one in best]
-    return sorted(matches, key=lambda match: (-match.score, match.id))
+    return matches(list(islice(passing(best_first, test), top_k)), top_k)
 
 
 async def _compute(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

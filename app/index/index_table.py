@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from app.db import Connection
 from app.db.tables import index_rows, index_vectors
@@ -60,6 +61,21 @@ _slice_of = {
     .select_from(_with_vector)
     .where(is_meant)
     for kind, is_meant in _is_meant.items()
+}
+_state_of: dict[str, sa.Select[int, int]] = {
+    field: sa.select(sa.func.count(), sa.func.max(sa.column("seq", sa.BigInteger))).select_from(
+        sa.select(_rows.seq)
+        .where(_here, is_key)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+        .subquery()
+    )
+    for field, is_key in _is_key.items()
+}
+_vectors_of = {
+    field: sa.select(_rows.seq, _rows.session_id, _vectors.embedding)
+    .select_from(_with_vector)
+    .where(_here, is_key)
+    for field, is_key in _is_key.items()
 }
 _seqs_of = {kind: sa.select(_rows.seq).where(is_meant) for kind, is_meant in _is_meant.items()}
 _news = _page.add_columns(_vectors.embedding).select_from(_with_vector)
@@ -167,6 +183,40 @@ def slice_up_to(
     return read
 
 
+def state_of(
+    connection: Connection, namespace: str, condition: Narrow, most: int
+) -> tuple[int, int]:
+    """Return how many rows have one of the keys, `most` at most, and the newest `seq` of them.
+
+    Nothing is left out. More keys than one statement takes count as too many rows.
+    """
+    if len(condition.keys) > MAX_IN:
+        return most, 0
+    which = {"in_namespace": namespace, "keys": condition.keys, "most": most}
+    count, newest = connection.execute(_state_of[condition.field], which).one()
+    return count, newest or 0
+
+
+def vectors_of(
+    connection: Connection, namespace: str, condition: Narrow, dimension: int
+) -> tuple[Seqs, NDArray[np.object_], Floats]:
+    """Return the seqs, sessions and vectors of the rows that have one of at most `MAX_IN` keys."""
+    which = {"in_namespace": namespace, "keys": condition.keys}
+    found = connection.execute(_vectors_of[condition.field], which).all()
+    sessions = np.array([session for _, session, _ in found], object)
+    seqs = np.array([seq for seq, _, _ in found], np.int64)
+    return seqs, sessions, _floats([blob for _, _, blob in found], dimension)
+
+
+def rows_of(connection: Connection, seqs: Sequence[int]) -> dict[int, Row]:
+    """Return the rows that still exist, by seq."""
+    return {
+        row[0]: Row(*row)
+        for part in _slices(seqs)
+        for row in connection.execute(_by_seq, {"seqs": part}).all()
+    }
+
+
 def seqs_of(namespace: str, condition: Narrow) -> Callable[[Connection], tuple[Seqs, int]]:
     """Read the seqs of the rows that meet the condition, ascending, and the newest of all rows."""
 
@@ -198,16 +248,27 @@ def news(
     return read
 
 
+def unless_news(
+    namespace: str, after: int, seqs: Seqs
+) -> Callable[[Connection], dict[int, Row] | None]:
+    """Read the rows that still exist; None if there are any newer than `after`."""
+
+    def read(connection: Connection) -> dict[int, Row] | None:
+        wanted = {"in_namespace": namespace, "after": after, "page": 1}
+        if connection.execute(_page, wanted).first() is not None:
+            return None
+        return rows_of(connection, seqs.tolist())
+
+    return read
+
+
 def look_up(
     namespace: str, seqs: Seqs, after: int, limit: int, dimension: int
 ) -> Callable[[Connection], LookUp]:
     """Read the rows that still exist and, if any doesn't, up to `limit` newer than `after`."""
 
     def read(connection: Connection) -> LookUp:
-        found: dict[int, Row] = {}
-        for part in _slices(seqs.tolist()):
-            rows = connection.execute(_by_seq, {"seqs": part}).all()
-            found.update((row[0], Row(*row)) for row in rows)
+        found = rows_of(connection, seqs.tolist())
         fresh: Sequence[sa.Row[int, str, str, bytes]] = ()
         if len(found) < len(seqs):
             wanted = {"in_namespace": namespace, "after": after, "page": limit}

@@ -112,6 +112,11 @@ class Matrix:
     def __len__(self) -> int:
         return self._size - self._dead
 
+    @property
+    def none(self) -> Floats:
+        """Return the values of no row."""
+        return self._values[:0]
+
     def view(self) -> View:
         with self._lock:
             size = self._size

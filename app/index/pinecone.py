@@ -19,7 +19,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from app.errors import UpstreamUnavailable
+from app.breaker import Breaker, guarded
+from app.errors import UpstreamTimeout, UpstreamUnavailable
 from app.index import filters, rows
 from app.index.base import Filter, Match, Metadata, Values, Vector
 from app.index.pinecone_calls import PART, called, together
@@ -48,7 +49,9 @@ class PineconeIndex:
 
     `host` skips the control plane; else the index is looked up by `index_name`, and created
     (serverless, in `cloud` and `region`) if it is missing and `create` is set. `timeout_seconds`
-    is the deadline of one call, its retries included; `ready_seconds` is that of a new index.
+    is the deadline of one call, its retries included; `ready_seconds` is that of a new index. Of
+    a search, for which a person waits, it is `search_seconds`. breaker: of Pinecone; each attempt
+    counts.
     """
 
     lag_seconds = 120.0
@@ -64,14 +67,18 @@ class PineconeIndex:
         cloud: str = "aws",
         region: str = "us-east-1",
         timeout_seconds: float = 10.0,
+        search_seconds: float = 3.0,
         ready_seconds: float = 120.0,
         controller_host: str = "",
+        breaker: Breaker | None = None,
     ) -> None:
         self.dimension = dimension
         self._api_key = api_key
         self._host = host
         self._controller_host = controller_host
         self._timeout_seconds = timeout_seconds
+        self._search_seconds = min(timeout_seconds, search_seconds)
+        self._breaker = breaker
         self._wanted = Wanted(
             index_name, dimension, create, cloud, region, timeout_seconds, ready_seconds
         )
@@ -84,17 +91,21 @@ class PineconeIndex:
 
         Raises `Misconfigured` with the setting to change, `UpstreamError` if Pinecone fails.
         """
+        index: AsyncIndex | None = None
         try:
             client = self._client = connect(
                 self._api_key, self._controller_host, seconds=self._timeout_seconds
             )
             host = self._host or await host_by_name(client, self._wanted)
-            self._index = await attach(client, host)
+            index = await attach(client, host)
             if self._host:
-                check_stats(await self._stats("describe the index"), host, self.dimension)
+                check_stats(await self._described(index), host, self.dimension)
         except BaseException:
+            if index is not None:
+                await index.close()
             await self.close()
             raise
+        self._index = index  # only now: others use it as soon as it is there
 
     async def upsert(self, namespace: str, vectors: Sequence[Vector]) -> None:
         rows.check_namespace(namespace)
@@ -125,7 +136,7 @@ class PineconeIndex:
         if filter is not None:
             filters.validate(filter)
         vector = values.tolist()
-        found = await self._call(
+        found = await self._search(
             "search",
             lambda index: index.query(
                 namespace=namespace,
@@ -147,7 +158,7 @@ class PineconeIndex:
             rows.check_id(id)
 
         async def read(batch: list[str]) -> dict[str, Vector]:
-            found = await self._call(
+            found = await self._search(
                 "fetch vectors", lambda index: index.fetch(ids=batch, namespace=namespace)
             )
             return {
@@ -200,11 +211,11 @@ class PineconeIndex:
                 return
 
     async def counts(self) -> dict[str, int]:
-        stats = await self._stats("count vectors")
+        stats = await self._call("count vectors", lambda index: index.describe_index_stats())
         return {name: it.vector_count for name, it in stats.namespaces.items() if it.vector_count}
 
     async def ping(self) -> None:
-        await self._stats("answer")
+        await self._search("answer", lambda index: index.describe_index_stats())
 
     async def close(self) -> None:
         # Closing the client does not close its indexes.
@@ -216,20 +227,35 @@ class PineconeIndex:
             await client.close()
 
     async def _call(self, deed: str, call: Callable[[AsyncIndex], Awaitable[T]]) -> T:
-        index = self._index or await self._opened()
-        return await called(deed, lambda: call(index), seconds=self._timeout_seconds)
+        return await self._within(self._timeout_seconds, deed, call)
 
-    async def _opened(self) -> AsyncIndex:
+    async def _search(self, deed: str, call: Callable[[AsyncIndex], Awaitable[T]]) -> T:
+        """Do what a person waits for: it gives up early."""
+        return await self._within(self._search_seconds, deed, call)
+
+    async def _within(
+        self, seconds: float, deed: str, call: Callable[[AsyncIndex], Awaitable[T]]
+    ) -> T:
+        index = self._index or await self._opened(seconds)
+        return await called(deed, lambda: call(index), seconds=seconds, breaker=self._breaker)
+
+    async def _opened(self, seconds: float) -> AsyncIndex:
         """Return the index; one that could not be reached at start is tried again."""
-        async with self._opening:
-            if self._index is None:
-                await self.open()
-            if self._index is None:
-                raise UpstreamUnavailable(PART, "Pinecone could not be reached.")
-            return self._index
+        with guarded(self._breaker, PART):
+            try:
+                async with asyncio.timeout(seconds), self._opening:
+                    if self._index is None:
+                        await self.open()
+            except TimeoutError as error:
+                raise UpstreamTimeout(PART, "Pinecone can't be reached.") from error
+        if self._index is None:
+            raise UpstreamUnavailable(PART, "Pinecone could not be reached.")
+        return self._index
 
-    async def _stats(self, deed: str) -> DescribeIndexStatsResponse:
-        return await self._call(deed, lambda index: index.describe_index_stats())
+    async def _described(self, index: AsyncIndex) -> DescribeIndexStatsResponse:
+        return await called(
+            "describe the index", index.describe_index_stats, seconds=self._timeout_seconds
+        )
 
     async def _forget(self, deed: str, namespace: str, **which: Any) -> None:
         from pinecone.errors import NotFoundError

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 
+from app.breaker import Breaker, guarded
 from app.errors import (
     AppError,
+    LeftAlone,
     TooLarge,
     UpstreamBusy,
     UpstreamInvalid,
@@ -38,21 +40,38 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 
-async def called(deed: str, call: Callable[[], Awaitable[T]], *, seconds: float) -> T:
+async def called(
+    deed: str,
+    call: Callable[[], Awaitable[T]],
+    *,
+    seconds: float,
+    breaker: Breaker | None = None,
+) -> T:
     """Return what `call` returns within `seconds`, its further attempts included.
 
-    `deed` completes "Pinecone could not …". Raises `UpstreamError` (part "index") or `TooLarge`,
-    with the SDK's error as the cause.
+    `deed` completes "Pinecone could not …". breaker: each attempt counts. Raises `UpstreamError`
+    (part "index") or `TooLarge`, with the SDK's error as the cause.
     """
-    from pinecone.errors import PineconeError
+    deadline = asyncio.get_running_loop().time() + seconds
 
-    try:
-        async with asyncio.timeout(seconds) as deadline:
-            return await _attempted(call, deadline)
-    except TimeoutError as error:  # the SDK's own timeout is one, too
-        raise UpstreamTimeout(PART, f"Pinecone did not {deed} within {seconds:g} s.") from error
-    except (PineconeError, httpx.HTTPError) as error:
-        raise _translated(deed, error) from error
+    async def attempt() -> T:
+        with guarded(breaker, PART):
+            return await _translated(deed, call, seconds, deadline)
+
+    pause = FIRST_PAUSE_SECONDS
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return await attempt()
+        except LeftAlone:
+            raise
+        except UpstreamUnavailable as error:
+            wait = pause if error.retry_after is None else error.retry_after
+            left = deadline - asyncio.get_running_loop().time()
+            if wait > min(LONGEST_PAUSE_SECONDS, left):
+                raise
+        await asyncio.sleep(wait)
+        pause *= 4
+    return await attempt()
 
 
 async def together(
@@ -87,26 +106,18 @@ def without_own_retries(index: AsyncIndex) -> AsyncIndex:
     return index
 
 
-async def _attempted(call: Callable[[], Awaitable[T]], deadline: asyncio.Timeout) -> T:
-    from pinecone.errors import PineconeConnectionError, RateLimitError, ServiceError
+async def _translated(
+    deed: str, call: Callable[[], Awaitable[T]], seconds: float, deadline: float
+) -> T:
+    from pinecone.errors import PineconeError
 
-    pause = FIRST_PAUSE_SECONDS
-    for _ in range(ATTEMPTS - 1):
-        try:
+    try:
+        async with asyncio.timeout_at(deadline):
             return await call()
-        except (PineconeConnectionError, RateLimitError, ServiceError) as error:
-            asked = _retry_after(error)
-            wait = pause if asked is None else asked
-            if wait > min(LONGEST_PAUSE_SECONDS, _seconds_left(deadline)):
-                raise
-        await asyncio.sleep(wait)
-        pause *= 4
-    return await call()
-
-
-def _seconds_left(deadline: asyncio.Timeout) -> float:
-    ends = deadline.when()
-    return 0.0 if ends is None else ends - asyncio.get_running_loop().time()
+    except TimeoutError as error:  # the SDK's own timeout is one, too
+        raise UpstreamTimeout(PART, f"Pinecone did not {deed} within {seconds:g} s.") from error
+    except (PineconeError, httpx.HTTPError) as error:
+        raise _ours(deed, error) from error
 
 
 def _retry_after(error: Exception) -> float | None:
@@ -119,7 +130,7 @@ def _retry_after(error: Exception) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
-def _translated(deed: str, error: Exception) -> AppError:
+def _ours(deed: str, error: Exception) -> AppError:
     from pinecone.errors import (
         ApiError,
         PayloadTooLargeError,

@@ -23,6 +23,7 @@ from app.llm.chat import LangChainChat, Spoken
 from app.llm.messages import langchain_messages
 from app.llm.tokens import FRAME_TOKENS, MESSAGE_TOKENS
 from app.llm.tools import Acted, AgentLimits, ModelCalled, ToolAnswer, ToolCalled, ToolSpec
+from app.tracing import span
 
 MOST_CALLS = 32  # of one answer that are done
 SMALLEST_REPLY_TOKENS = 64
@@ -107,7 +108,9 @@ class _Loop(AgentMiddleware):
         elif asked["id"] in self._unreadable:
             answer = ToolAnswer("The arguments must be one JSON object.", is_error=True)
         else:
-            answer = await spec.call(asked["args"])
+            about = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": asked["name"]}
+            with span(f"execute_tool {asked['name']}", about):
+                answer = await spec.call(asked["args"])
         request.runtime.stream_writer(ToolCalled(asked["id"], asked["name"], asked["args"], answer))
         return ToolMessage(
             content=answer.text, tool_call_id=asked["id"], name=asked["name"] or "unknown"

@@ -76,7 +76,8 @@ class ChatModel(Protocol):
     """A model that answers a list of messages.
 
     Both calls raise `UpstreamError` (part "model"): Busy with `retry_after`, Timeout, Unavailable,
-    Refused, and Invalid for a stream that ends without a finish reason or an empty answer.
+    Refused, and Invalid for a stream that ends without a finish reason or an empty answer; and
+    `ModelOverloaded` where too many calls run and wait.
     """
 
     name: str
@@ -87,8 +88,10 @@ class ChatModel(Protocol):
         """Yield the reply as it comes, then exactly one `Finish`."""
         ...
 
-    async def complete(self, prompt: Sequence[Say], *, max_tokens: int) -> Completion:
-        """Return the whole reply."""
+    async def complete(
+        self, prompt: Sequence[Say], *, max_tokens: int, is_awaited: bool = True
+    ) -> Completion:
+        """Return the whole reply. is_awaited: a person waits for it, so it goes first."""
         ...
 
     async def warm(self) -> None:
@@ -132,6 +135,15 @@ class Embedder(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """An embedder that keeps the vectors of the texts embedded last."""
+
+    def lookups(self) -> tuple[int, int]:
+        """Return how many texts it had the vectors of, and how many it had not."""
+        ...
 
 
 @runtime_checkable

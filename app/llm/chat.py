@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from app.breaker import Breaker, Breakers, guarded, is_failure
 from app.errors import AppError, Misconfigured, UpstreamInvalid
 from app.llm.base import Completion, Finish, Say, Token, ToolCall, Usage
+from app.llm.cap import Cap
+from app.llm.carrying import carry
 from app.llm.messages import (
     added,
     estimated,
@@ -61,6 +64,8 @@ class LangChainChat:
     translate: turns what the model raises into ours.
     deadline_seconds: for one call with its retries, and for a whole stream.
     limit: how this model is told the most tokens to answer with.
+    cap: of the calls at once; a call that waits for its place waits within its deadline.
+    breaker: of the host; each attempt counts.
     """
 
     def __init__(
@@ -72,6 +77,8 @@ class LangChainChat:
         deadline_seconds: float,
         max_retries: int = 2,
         limit: Callable[[int], dict[str, Any]] = _max_tokens,
+        cap: Cap | None = None,
+        breaker: Breaker | None = None,
     ) -> None:
         self.name = name
         self._build = build
@@ -79,6 +86,8 @@ class LangChainChat:
         self._deadline_seconds = deadline_seconds
         self._max_retries = max_retries
         self._limit = limit
+        self._cap = cap
+        self._breaker = breaker
         self._model: BaseChatModel | None = None
         self._building = asyncio.Lock()
         self.trouble: str | None = None
@@ -118,18 +127,21 @@ class LangChainChat:
             return chunks, await anext(chunks, None)
 
         answer, pieces = Answer(), Pieces()
-        chunks, chunk = await self._retried(opened, deadline)
         reason, usage = "", None
         asked: list[AIMessageChunk] = []
-        async with aclosing(chunks):
-            while chunk is not None:
-                if text := answer.feed(pieces.feed(str(chunk.text))):
-                    yield Token(text)
-                if getattr(chunk, "tool_call_chunks", None):
-                    asked.append(cast("AIMessageChunk", chunk))
-                reason = finish_reason(chunk) or reason
-                usage = added(usage, usage_of(chunk))
-                chunk = await self._guarded(anext(chunks, None), deadline)
+        async with self._place(deadline):
+            chunks, chunk = await self._retried(opened, deadline, is_whole=False)
+            async with aclosing(chunks):
+                while chunk is not None:
+                    if text := answer.feed(pieces.feed(str(chunk.text))):
+                        yield Token(text)
+                    if getattr(chunk, "tool_call_chunks", None):
+                        asked.append(cast("AIMessageChunk", chunk))
+                    reason = finish_reason(chunk) or reason
+                    usage = added(usage, usage_of(chunk))
+                    chunk = await self._further(anext(chunks, None), deadline)
+        if self._breaker is not None:
+            self._breaker.succeeded()
         if rest := answer.feed(pieces.rest()) + answer.rest():
             yield Token(rest)
         calls, unreadable = read_calls(asked)
@@ -137,13 +149,17 @@ class LangChainChat:
         used = usage or estimated(prompt, answer.text, calls, tools)
         yield Spoken(answer.text, reason, used, calls, unreadable)
 
-    async def complete(self, prompt: Sequence[Say], *, max_tokens: int) -> Completion:
+    async def complete(
+        self, prompt: Sequence[Say], *, max_tokens: int, is_awaited: bool = True
+    ) -> Completion:
         """Return the whole reply. See `ChatModel.complete`."""
         model = await self.loaded()
         messages = langchain_messages(prompt)
-        message = await self._retried(
-            lambda: model.ainvoke(messages, **self._limit(max_tokens)), self._deadline()
-        )
+        deadline = self._deadline()
+        async with self._place(deadline, is_awaited=is_awaited):
+            message = await self._retried(
+                lambda: model.ainvoke(messages, **self._limit(max_tokens)), deadline
+            )
         text = without_reasoning(clean(str(message.text)))
         reason = finish_reason(message)
         self._check(text, reason)
@@ -169,10 +185,30 @@ class LangChainChat:
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._deadline_seconds
 
-    async def _retried(self, call: Callable[[], Awaitable[T]], deadline: float) -> T:
-        return await retried(
-            lambda: self._guarded(call(), deadline), times=self._max_retries, deadline=deadline
-        )
+    def _place(
+        self, deadline: float, *, is_awaited: bool = True
+    ) -> AbstractAsyncContextManager[None]:
+        if self._cap is None:
+            return nullcontext()
+        return self._cap.place(deadline, is_awaited=is_awaited)
+
+    async def _retried(
+        self, call: Callable[[], Awaitable[T]], deadline: float, *, is_whole: bool = True
+    ) -> T:
+        async def attempt() -> T:
+            with guarded(self._breaker, "model", is_whole=is_whole):
+                return await self._guarded(call(), deadline)
+
+        return await retried(attempt, times=self._max_retries, deadline=deadline)
+
+    async def _further(self, call: Awaitable[T], deadline: float) -> T:
+        """Return the next piece of a stream: one that breaks off has failed as a call."""
+        try:
+            return await self._guarded(call, deadline)
+        except AppError as error:
+            if self._breaker is not None and is_failure(error):
+                self._breaker.failed()
+            raise
 
     async def _guarded(self, call: Awaitable[T], deadline: float) -> T:
         # The deadline goes around each wait for the vendor, never around a `yield`: there it would
@@ -204,6 +240,8 @@ def provider_chat(
     base_url: str | None = None,
     max_retries: int = 2,
     setting: str = "CHAT_MODEL",
+    cap: Cap | None = None,
+    breakers: Breakers | None = None,
 ) -> LangChainChat:
     """Return the chat model of "provider:model", through LangChain's `init_chat_model`.
 
@@ -233,7 +271,8 @@ def provider_chat(
                 from openai import DefaultAsyncHttpxClient
 
                 # LangChain shares one client per base URL in the process; ours can be closed.
-                extra["http_async_client"] = DefaultAsyncHttpxClient()
+                hooks = {"request": [carry]}
+                extra["http_async_client"] = DefaultAsyncHttpxClient(event_hooks=hooks)
                 extra["stream_usage"] = True
             made: BaseChatModel = init_chat_model(model, model_provider=provider, **extra)
             return made
@@ -253,6 +292,8 @@ def provider_chat(
         deadline_seconds=timeout_seconds,
         max_retries=max_retries,
         limit=_LIMITS.get(provider, _max_tokens),
+        cap=cap,
+        breaker=None if breakers is None else breakers.of(provider),
     )
 
 

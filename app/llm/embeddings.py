@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from app.breaker import Breaker, Breakers, guarded
 from app.errors import AppError, Misconfigured, UpstreamInvalid
 from app.llm.base import Embedder, Kind, Thresholds
+from app.llm.cap import Cap
 from app.llm.chat import missing_package
 from app.llm.local import UNMEASURED, local_embedder
 from app.llm.onnx import Rows, unit_rows
@@ -34,6 +36,7 @@ DIMENSIONS = {
 }
 THRESHOLDS = {"openai:text-embedding-3-small": Thresholds(memory=0.70, facts=0.70, documents=0.70)}
 
+MOST_WAITING = 256
 BATCH = 96  # Pinecone's most inputs a request
 # Of a text, so that none is refused for its length: OpenAI takes 8,192 tokens, and no tokenizer
 # makes more tokens than bytes. In English this is some 2,000 tokens; a chunk has 1,000 characters.
@@ -54,6 +57,9 @@ def embedder_for(
     pinecone_api_key: str | None = None,
     pinecone_host: str | None = None,
     deadline_seconds: float = 30.0,
+    question_seconds: float = 3.0,
+    at_once: int = 32,
+    breakers: Breakers | None = None,
 ) -> Embedder:
     """Return the embedder that EMBEDDING_MODEL names; nothing is loaded or called yet.
 
@@ -63,6 +69,8 @@ def embedder_for(
     shorter vector, where the provider can.
     api_key, base_url: for a LangChain provider; None leaves both to its environment variables.
     pinecone_host: the root of Pinecone's inference API; None is Pinecone's own.
+    question_seconds: the deadline of a remote one for a question, where a person waits.
+    at_once: calls of a remote one; more wait. breakers: of the hosts.
     Raises `Misconfigured`.
     """
     if spec in ("", "local"):
@@ -88,9 +96,19 @@ def embedder_for(
             api_key=pinecone_api_key or "",
             host=pinecone_host,
             deadline_seconds=deadline_seconds,
+            question_seconds=question_seconds,
+            at_once=at_once,
+            breaker=None if breakers is None else breakers.of("pinecone inference"),
         )
     return LangChainEmbedder(
-        spec, wanted, api_key=api_key, base_url=base_url, deadline_seconds=deadline_seconds
+        spec,
+        wanted,
+        api_key=api_key,
+        base_url=base_url,
+        deadline_seconds=deadline_seconds,
+        question_seconds=question_seconds,
+        at_once=at_once,
+        breaker=None if breakers is None else breakers.of(provider),
     )
 
 
@@ -130,16 +148,30 @@ class MockEmbedder:
 
 
 class RemoteEmbedder(ABC):
-    """What embedders behind a network share: batches, the deadline, checked unit rows."""
+    """What embedders behind a network share: batches, the deadline, checked unit rows.
+
+    at_once: calls that run at once; questions go first. breaker: of the host.
+    """
 
     def __init__(
-        self, name: str, dimension: int, vendor: Vendor, *, deadline_seconds: float
+        self,
+        name: str,
+        dimension: int,
+        vendor: Vendor,
+        *,
+        deadline_seconds: float,
+        question_seconds: float,
+        at_once: int,
+        breaker: Breaker | None,
     ) -> None:
         self.name = name
         self.dimension = dimension
         self.thresholds = THRESHOLDS.get(name, UNMEASURED)
         self._vendor = vendor
         self._deadline_seconds = deadline_seconds
+        self._question_seconds = min(question_seconds, deadline_seconds)
+        self._cap = Cap(at_once=at_once, queued=MOST_WAITING)
+        self._breaker = breaker
         self.trouble: str | None = None
         self._recent: dict[Kind, RecentRows] = {"query": RecentRows(), "passage": RecentRows()}
 
@@ -147,7 +179,8 @@ class RemoteEmbedder(ABC):
         """Return (len(texts), dimension) float32, rows of length 1. See `Embedder.embed`.
 
         A text longer than `MAX_BYTES` is embedded by its beginning. The deadline holds for a batch
-        of 96 texts with its retries.
+        of 96 texts with its retries; questions have a shorter one. Raises
+        `ModelOverloaded` where too many calls wait.
         """
         speakable = [_speakable(text) for text in texts]
         found = self._recent[kind].find(speakable)
@@ -159,6 +192,10 @@ class RemoteEmbedder(ABC):
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         return np.stack([found[text] for text in speakable])
+
+    def lookups(self) -> tuple[int, int]:
+        rows = self._recent.values()
+        return sum(kept.hits for kept in rows), sum(kept.misses for kept in rows)
 
     @abstractmethod
     async def warm(self) -> None:
@@ -172,17 +209,22 @@ class RemoteEmbedder(ABC):
         """Ask the vendor for one batch; any error of its SDK may come out."""
 
     async def _guarded(self, texts: list[str], kind: Kind) -> Sequence[Sequence[float]]:
-        deadline = asyncio.get_running_loop().time() + self._deadline_seconds
+        is_question = kind == "query"
+        seconds = self._question_seconds if is_question else self._deadline_seconds
+        await self.warm()  # loading takes its time, and is not the host's fault
+        deadline = asyncio.get_running_loop().time() + seconds
 
         async def attempt() -> Sequence[Sequence[float]]:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    return await self._batch(texts, kind)
-            except Exception as error:
-                raise self._vendor.translate(error) from error
+            with guarded(self._breaker, "embedder"):
+                try:
+                    async with asyncio.timeout_at(deadline):
+                        return await self._batch(texts, kind)
+                except Exception as error:
+                    raise self._vendor.translate(error) from error
 
         try:
-            found = await retried(attempt, times=RETRIES, deadline=deadline)
+            async with self._cap.place(deadline, is_awaited=is_question):
+                found = await retried(attempt, times=RETRIES, deadline=deadline)
         except AppError as error:
             self.trouble = error.message
             raise
@@ -222,6 +264,9 @@ class PineconeEmbedder(RemoteEmbedder):
         api_key: str,
         host: str | None = None,
         deadline_seconds: float = 30.0,
+        question_seconds: float = 3.0,
+        at_once: int = 32,
+        breaker: Breaker | None = None,
     ) -> None:
         if not api_key:
             raise Misconfigured(
@@ -230,7 +275,15 @@ class PineconeEmbedder(RemoteEmbedder):
             )
         name = f"pinecone:{model}"
         vendor = Vendor("embedder", "Pinecone", model, "PINECONE_API_KEY", "EMBEDDING_MODEL")
-        super().__init__(name, dimension, vendor, deadline_seconds=deadline_seconds)
+        super().__init__(
+            name,
+            dimension,
+            vendor,
+            deadline_seconds=deadline_seconds,
+            question_seconds=question_seconds,
+            at_once=at_once,
+            breaker=breaker,
+        )
         self._model = model
         self._api_key = api_key
         self._host = host
@@ -282,11 +335,22 @@ class LangChainEmbedder(RemoteEmbedder):
         api_key: str | None = None,
         base_url: str | None = None,
         deadline_seconds: float = 30.0,
+        question_seconds: float = 3.0,
+        at_once: int = 32,
+        breaker: Breaker | None = None,
     ) -> None:
         provider, _, model = spec.partition(":")
         self._key_setting = f"the API key of {provider} ({provider.upper()}_API_KEY)"
         vendor = Vendor("embedder", provider, model, self._key_setting, "EMBEDDING_MODEL")
-        super().__init__(spec, dimension, vendor, deadline_seconds=deadline_seconds)
+        super().__init__(
+            spec,
+            dimension,
+            vendor,
+            deadline_seconds=deadline_seconds,
+            question_seconds=question_seconds,
+            at_once=at_once,
+            breaker=breaker,
+        )
         self._provider, self._model = provider, model
         given = {"api_key": api_key, "base_url": base_url}
         self._options: dict[str, Any] = {key: value for key, value in given.items() if value}

@@ -65,6 +65,9 @@ class LocalEmbedder:
         cosines: NDArray[np.float32] = self._embed_now(sentences, "passage") @ question_row
         return cosines
 
+    def lookups(self) -> tuple[int, int]:
+        return self._recent.hits, self._recent.misses
+
     async def warm(self) -> None:
         """Load the model. Raises `Misconfigured` for missing or altered files."""
         await asyncio.get_running_loop().run_in_executor(self._pool, self._loaded)

@@ -19,11 +19,16 @@ TEXTS = 2_000
 
 
 class RecentRows:
-    """Text -> unit vector, the least lately used forgotten first. Safe across threads."""
+    """Text -> unit vector, the least lately used forgotten first. Safe across threads.
+
+    hits, misses: the texts that were found, and those that were not.
+    """
 
     def __init__(self) -> None:
         self._rows: OrderedDict[bytes, Row] = OrderedDict()
         self._lock = threading.Lock()
+        self.hits = 0
+        self.misses = 0
 
     def find(self, texts: Iterable[str]) -> dict[str, Row]:
         """Return the rows of the texts that are remembered."""
@@ -32,6 +37,8 @@ class RecentRows:
             found = {text: self._rows[key] for text, key in keys.items() if key in self._rows}
             for text in found:
                 self._rows.move_to_end(keys[text])
+            self.hits += len(found)
+            self.misses += len(keys) - len(found)
         return found
 
     def keep(self, texts: Sequence[str], rows: Iterable[Row]) -> None:

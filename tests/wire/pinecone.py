@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from tests.wire.held import Held
 from tests.wire.pinecone_data import DOCUMENT_INDEX, Data, Refused, check_namespace, only
 from tests.wire.serving import serving
 
@@ -78,6 +79,7 @@ class PineconeServer:
     describes_until_ready: int = 0
     faults: Faults = field(default_factory=Faults)
     calls: list[Call] = field(default_factory=list)
+    held: Held | None = None  # holds searches back
     url: str = ""
 
     def __post_init__(self) -> None:
@@ -108,6 +110,8 @@ class PineconeServer:
         )
         faults, self.faults = self._due()
         await asyncio.sleep(faults.latency_seconds)
+        if self.held is not None and request.url.path == "/query":
+            await self.held.pass_by()
         response = self._answer(request, raw, faults)
         if faults.reset:
             await _break_off(response, send)

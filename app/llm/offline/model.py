@@ -25,7 +25,7 @@ from app.llm.offline.answer import answer
 from app.llm.offline.asides import aside
 from app.llm.offline.facts import facts
 from app.llm.offline.followups import asks_to_rewrite, repeated, rewritten
-from app.llm.offline.passages import NOTED, UNREMEMBERED
+from app.llm.offline.passages import NOTED, NOTHING, UNREMEMBERED, UNSEARCHED
 from app.llm.offline.summary import has_transcript, summary
 
 NAME = "offline"
@@ -33,6 +33,7 @@ SUMMARY_TOKENS = 300
 
 _WORD = re.compile(r"\s*\S+")
 _WORDS = re.compile(r"\bat most (\d+) words\b")
+_BY_WORDS = re.compile(r"\bcan only be searched word by word\b")
 _NO_MEMORY = re.compile(r"\bdoes not allow that anything is remembered\b")
 _END = {"finish_reason": "stop", "model_name": NAME}
 
@@ -73,6 +74,8 @@ class OfflineChat(BaseChatModel):
         if (again := repeated(last, spoken[:-1], answers)) is not None:
             return again
         told = answer(spoken[:-1], last, self.similarity)
+        if told.startswith(NOTHING) and _is_searched_by_words_only(messages):
+            return f"{told} {UNSEARCHED}"
         return UNREMEMBERED if told == NOTED and _forbids_memory(messages) else told
 
     def _generate(
@@ -155,6 +158,15 @@ def _forbids_memory(messages: Sequence[BaseMessage]) -> bool:
     """Say whether the instructions tell that the user allows no memory."""
     return any(
         _NO_MEMORY.search(str(message.text)) for message in messages if message.type == "system"
+    )
+
+
+def _is_searched_by_words_only(messages: Sequence[BaseMessage]) -> bool:
+    """Say whether the instructions or a tool tell that something could not be searched in full."""
+    return any(
+        _BY_WORDS.search(str(message.text))
+        for message in messages
+        if message.type in ("system", "tool")
     )
 
 

@@ -17,6 +17,7 @@ NOTED = "Noted."
 UNREMEMBERED = f"{NOTED} It stays in this conversation: you don't allow that I remember anything."
 KEPT = "I can't forget anything by myself: nothing was deleted."
 NOTHING = "I don't have that."
+UNSEARCHED = "I can't look at everything just now, so it may well be that I was told."
 KNOWN = "What I know of you:"
 
 _FACT = re.compile(r"- (.+) \((?:.*, )?since (\d{4}-\d\d-\d\d)(?:, until [\d-]+)?\)")
