@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from app.audit import Audit
 from app.background import Background
+from app.breaker import Breakers
 from app.chat.agent import Agent
 from app.chat.aside import Asides
 from app.chat.composing import Composer
@@ -26,6 +27,7 @@ from app.crm.base import Fetcher
 from app.db import Database
 from app.gates import Gates
 from app.index.base import Index
+from app.index.sizes import IndexSizes
 from app.jobs import Jobs
 from app.jwts import Jwts
 from app.keys import Keys
@@ -40,8 +42,8 @@ from app.knowledge.senders import Senders
 from app.knowledge.within import check as check_bound_filter
 from app.limiter import Limiter
 from app.llm.base import ChatModel, Embedder
+from app.llm.cap import Cap
 from app.llm.operator_tools import load_tools
-from app.llm.tokens import estimate_tokens
 from app.llm.tools import AgentLimits
 from app.memory.blocks import Blocks
 from app.memory.checkpoints import Checkpoints
@@ -50,7 +52,6 @@ from app.memory.episodes import Episodes
 from app.memory.evictor import Evictor
 from app.memory.fact_push import FactPusher
 from app.memory.facts import Facts
-from app.memory.forgetting import forget_deleted
 from app.memory.graph import Graph
 from app.memory.importing import Imports
 from app.memory.items import Items
@@ -73,7 +74,6 @@ from app.picks import (
     pick_origins,
     pick_prices,
     pick_redactor,
-    pick_session_limit,
     pick_withholds,
 )
 from app.privacy.erasure import Erasure
@@ -82,10 +82,11 @@ from app.privacy.removing_business import Business
 from app.privacy.restoring import Restoring
 from app.quarantine.review import Review
 from app.runtime import Limits, Runtime
-from app.sessions.sql import SqlSessions
+from app.sessions.base import SessionStore
 from app.settings import Settings
 from app.sources import DEFAULT_TENANT, pick_sources
 from app.stamp import Stamp
+from app.tracing import Tracer
 from app.usage import Ledger
 from app.worker import Worker
 from ingest.providers import PROVIDERS
@@ -95,6 +96,7 @@ def assemble(
     settings: Settings,
     background: Background,
     database: Database,
+    sessions: SessionStore,
     index: Index,
     embedder: Embedder,
     chat_model: ChatModel,
@@ -103,7 +105,10 @@ def assemble(
     jwts: Jwts | None,
     stamp: Stamp,
     gates: Gates,
+    cap: Cap,
+    breakers: Breakers,
     metrics: Metrics,
+    tracer: Tracer | None,
     limiter: Limiter,
     clock: Callable[[], datetime],
 ) -> Runtime:
@@ -117,13 +122,6 @@ def assemble(
     )
     redactor = pick_redactor(settings)
     door = Door(consents, redactor)
-    sessions = SqlSessions(
-        database,
-        lease_seconds=settings.turn_lease_seconds,
-        count_tokens=estimate_tokens,
-        on_delete=forget_deleted,
-        limit=pick_session_limit(settings),
-    )
     queue = Jobs(database, lease_seconds=settings.job_lease_seconds, in_order=[LOAD])
     reader = Reader(
         summary_model,
@@ -167,7 +165,6 @@ def assemble(
         database,
         index,
         embedder,
-        entities,
         threshold=gates.memory.value,
         fact_threshold=gates.facts.value,
         top_k=settings.memory_top_k,
@@ -182,6 +179,7 @@ def assemble(
         database,
         queue,
         index,
+        sessions,
         days=settings.message_retention_days,
         timezone=settings.timezone,
     )
@@ -241,6 +239,7 @@ def assemble(
         queue,
         index,
         Business(database, queue, persons, documents, records, clock),
+        sessions,
         fields=person_fields,
         run_now=run_now,
         clock=clock,
@@ -257,6 +256,8 @@ def assemble(
             **erasure.handlers(),
         },
         lease_seconds=settings.job_lease_seconds,
+        metrics=metrics,
+        tracer=tracer,
     )
     loads = Loads(
         database,
@@ -268,7 +269,13 @@ def assemble(
         kinds=kinds,
         clock=clock,
     )
-    loader = Worker(queue, loads.handlers(), lease_seconds=settings.job_lease_seconds)
+    loader = Worker(
+        queue,
+        loads.handlers(),
+        lease_seconds=settings.job_lease_seconds,
+        metrics=metrics,
+        tracer=tracer,
+    )
     profile = Profile(
         database,
         max_facts=settings.profile_max_facts,
@@ -287,7 +294,7 @@ def assemble(
     agent = Agent(
         pick_agent(chat_model),
         Parts(
-            Sources(embedder, recall, Said(database), document_search),
+            Sources(embedder, recall, Said(database), document_search, metrics),
             Keepers(facts, blocks),
             sessions,
             load_tools(settings.agent_tools, reserved=FORMS),
@@ -310,10 +317,11 @@ def assemble(
         composer=Composer(
             histories,
             Understanding(summary_model if settings.question_rewriting else None),
-            Retriever(embedder, recall, document_search, profile, blocks),
+            Retriever(database, embedder, recall, document_search, profile, blocks, metrics),
             budget,
             agent_tokens=agent.prompt_tokens,
         ),
+        cap=cap,
         speaker=Speaker(chat_model, agent, reply_tokens=settings.reply_max_tokens),
         use=use,
         ledger=ledger,
@@ -331,6 +339,7 @@ def assemble(
         background=background,
         database=database,
         index=index,
+        index_sizes=IndexSizes(index),
         embedder=embedder,
         chat_model=chat_model,
         summary_model=summary_model,
@@ -361,9 +370,12 @@ def assemble(
         door=door,
         ledger=ledger,
         metrics=metrics,
+        tracer=tracer,
         limiter=limiter,
         items=Items(database, recall, embedder, consents, run_now=run_now, clock=clock),
-        imports=Imports(database, consents, timezone=settings.timezone, wake=wake, clock=clock),
+        imports=Imports(
+            database, consents, sessions, timezone=settings.timezone, wake=wake, clock=clock
+        ),
         documents=documents,
         document_search=document_search,
         loads=loads,
@@ -387,7 +399,9 @@ def assemble(
             episodes,
             evictor,
             retention,
-            UserRetention(database, consents, timezone=settings.timezone, run_now=run_now),
+            UserRetention(
+                database, consents, sessions, timezone=settings.timezone, run_now=run_now
+            ),
             stale_after=timedelta(seconds=settings.stale_after_seconds),
         ),
         evictor=evictor,
@@ -405,6 +419,7 @@ def assemble(
         use=use,
         stamp=stamp,
         gates=gates,
+        breakers=breakers,
         limits=Limits(
             settings.message_max_chars,
             settings.heartbeat_seconds,

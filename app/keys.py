@@ -235,13 +235,10 @@ class Keys:
         """
         if secret and self.is_setting(secret):
             return Caller(DEFAULT_TENANT, None, "admin", name="setting")
-        presented = {"presented": _hash(secret or "")}
-        known, any_key = await self._database.read(
-            lambda c: (c.execute(_PRESENTED, presented).first(), c.execute(_ANY_KEY).first())
-        )
+        known, is_keyed = await self._database.read(lambda c: _look(c, secret))
         if known is not None:
-            return self._holder(Key(*known), now)
-        if any_key is not None or self._setting or self._has_jwt:
+            return self._holder(known, now)
+        if is_keyed or self._setting or self._has_jwt:
             what = "API key or JWT" if self._has_jwt else "API key"
             raise Unauthenticated(f"send a valid {what}: Authorization: Bearer …")
         if not (is_local or self._allow_anonymous):
@@ -279,6 +276,13 @@ def _new_key(**fields: Any) -> tuple[Key, str]:
 def _insert(connection: Connection, key: Key, secret: str) -> None:
     row = {name: getattr(key, name) for name in Key.__slots__} | {"hash": _hash(secret)}
     connection.execute(api_keys.insert().values(**row))
+
+
+def _look(connection: Connection, secret: str | None) -> tuple[Key | None, bool]:
+    """Return the key that is presented, or else whether there is any."""
+    if secret and (row := connection.execute(_PRESENTED, {"presented": _hash(secret)}).first()):
+        return Key(*row), True
+    return None, connection.execute(_ANY_KEY).first() is not None
 
 
 def _found(

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from app.background import Background
+from app.breaker import Breakers
 from app.chat.budget import Budget
 from app.chat.history import HistorySettings
 from app.chat.window import check_window
@@ -22,15 +24,20 @@ from app.jwks import KeySet
 from app.jwts import Jwts
 from app.limiter import Limiter
 from app.llm.base import ChatModel, Compares, Embedder
-from app.llm.tokens import Count, estimate_tokens
+from app.llm.cap import Cap
+from app.llm.tokens import Count, estimate_tokens, remembering
 from app.llm.tools import AgentModel
 from app.memory.episodes import put_close
 from app.memory.eviction import Policy
+from app.memory.forgetting import forget_deleted
 from app.metrics import Metrics
 from app.quarantine import BLOCKED, NOT_RELEASED, State
 from app.redact import ALWAYS, PERSONAL, Redactor
+from app.sessions.base import SessionStore
 from app.sessions.limit import Limit
+from app.sessions.sql import SqlSessions
 from app.settings import Settings
+from app.tracing import Tracer
 from app.usage import Prices
 from ingest.errors import BadKinds
 from ingest.kinds import KINDS, Kinds, read_kinds
@@ -51,7 +58,9 @@ def index_name(settings: Settings) -> str:
     return f"pinecone:{settings.pinecone_host or settings.pinecone_index}"
 
 
-def pick_index(settings: Settings, database: Database, embedder: Embedder) -> Index:
+def pick_index(
+    settings: Settings, database: Database, embedder: Embedder, breakers: Breakers | None = None
+) -> Index:
     api_key = settings.pinecone_api_key.get_secret_value()
     if not api_key:
         from app.index.embedded import EmbeddedIndex
@@ -68,7 +77,9 @@ def pick_index(settings: Settings, database: Database, embedder: Embedder) -> In
         cloud=settings.pinecone_cloud,
         region=settings.pinecone_region,
         timeout_seconds=settings.pinecone_timeout_seconds,
+        search_seconds=settings.retrieval_timeout_seconds,
         controller_host=settings.pinecone_controller_host,
+        breaker=None if breakers is None else breakers.of("pinecone"),
     )
 
 
@@ -231,7 +242,7 @@ def pick_budget(settings: Settings, model: ChatModel) -> Budget:
         documents=settings.share_documents,
         history=settings.share_history,
         memories=settings.share_memories,
-        count=pick_counter(settings, model),
+        count=remembering(pick_counter(settings, model)),
     )
     check_window(budget, block_chars=settings.block_max_chars)
     return budget
@@ -287,7 +298,23 @@ def _phone_region(given: str) -> str:
     return region
 
 
-def pick_embedder(settings: Settings) -> Embedder:
+def pick_breakers(settings: Settings, metrics: Metrics) -> Breakers:
+    return Breakers(
+        failures=settings.breaker_failures, seconds=settings.breaker_seconds, told=metrics.breaker
+    )
+
+
+def pick_cap(settings: Settings, metrics: Metrics) -> Cap:
+    """Return the cap of all model calls of this process."""
+    return Cap(
+        at_once=settings.model_max_concurrent,
+        queued=settings.model_max_queued,
+        told=lambda running, queued: metrics.model_queue(running=running, queued=queued),
+        refused=metrics.refused_for_queue,
+    )
+
+
+def pick_embedder(settings: Settings, breakers: Breakers | None = None) -> Embedder:
     from app.llm.embeddings import embedder_for
 
     return embedder_for(
@@ -297,24 +324,77 @@ def pick_embedder(settings: Settings) -> Embedder:
         pinecone_api_key=settings.pinecone_api_key.get_secret_value() or None,
         pinecone_host=settings.pinecone_controller_host or None,
         deadline_seconds=settings.model_timeout_seconds,
+        question_seconds=settings.retrieval_timeout_seconds,
+        at_once=settings.model_max_concurrent,
+        breakers=breakers,
     )
 
 
-def pick_models(settings: Settings, embedder: Embedder) -> tuple[ChatModel, ChatModel]:
-    """Return the model that answers and the one that summarises."""
+def pick_models(
+    settings: Settings,
+    embedder: Embedder,
+    cap: Cap | None = None,
+    breakers: Breakers | None = None,
+) -> tuple[ChatModel, ChatModel]:
+    """Return the model that answers and the one that summarises, under one cap."""
     has_groq = bool(settings.groq_api_key.get_secret_value())
     chat = settings.chat_model or (GROQ_CHAT_MODEL if has_groq else "")
     follows = settings.chat_model if ":" in settings.chat_model else ""
     summary = settings.summary_model or follows or (GROQ_SUMMARY_MODEL if has_groq else "")
     return (
-        _model(settings, chat, embedder, "CHAT_MODEL"),
-        _model(settings, summary, embedder, "SUMMARY_MODEL"),
+        _model(settings, chat, embedder, "CHAT_MODEL", cap, breakers),
+        _model(settings, summary, embedder, "SUMMARY_MODEL", cap, breakers),
     )
 
 
 def pick_session_limit(settings: Settings) -> Limit | None:
     most = settings.max_sessions_per_user
     return None if most is None else Limit(most, lambda c, s, now: put_close(c, s, now=now))
+
+
+def pick_sessions(
+    settings: Settings, database: Database, background: Background, metrics: Metrics
+) -> SessionStore:
+    """Return where live sessions are held. Raises `Misconfigured` for a SESSION_STORE of another
+    form."""
+    lease, limit = settings.turn_lease_seconds, pick_session_limit(settings)
+    in_sql = SqlSessions(
+        database,
+        lease_seconds=lease,
+        count_tokens=estimate_tokens,
+        on_delete=forget_deleted,
+        limit=limit,
+        metrics=metrics,
+    )
+    url = settings.session_store.get_secret_value()
+    if not url:
+        return in_sql
+    from app.sessions.redis import RedisSessions
+    from app.sessions.redis_link import Link
+    from app.sessions.redis_settler import Settler
+
+    link = Link(
+        url,
+        timeout_seconds=settings.session_store_timeout_seconds,
+        accepts_loss=settings.session_store_volatile,
+    )
+    settler = Settler(
+        link,
+        database,
+        time_to_live_seconds=settings.session_store_ttl_seconds,
+        kept=2 * settings.history_max_messages,
+        count_tokens=estimate_tokens,
+        limit=limit,
+    )
+    return RedisSessions(
+        link,
+        settler,
+        in_sql,
+        lease_seconds=lease,
+        count_tokens=estimate_tokens,
+        spawn=background.spawn,
+        metrics=metrics,
+    )
 
 
 def pick_agent(chat_model: ChatModel) -> AgentModel:
@@ -329,14 +409,27 @@ def pick_agent(chat_model: ChatModel) -> AgentModel:
     return LangChainAgent(chat_model)
 
 
-def _model(settings: Settings, spec: str, embedder: Embedder, setting: str) -> ChatModel:
+def _model(
+    settings: Settings,
+    spec: str,
+    embedder: Embedder,
+    setting: str,
+    cap: Cap | None,
+    breakers: Breakers | None,
+) -> ChatModel:
     """`provider:model` for any provider; a bare id is Groq's; without a Groq key, offline."""
     provider, _, model = spec.rpartition(":")
     groq_key = settings.groq_api_key.get_secret_value()
     if provider not in ("", "groq", "offline"):
         from app.llm.chat import provider_chat
 
-        return provider_chat(spec, timeout_seconds=settings.model_timeout_seconds, setting=setting)
+        return provider_chat(
+            spec,
+            timeout_seconds=settings.model_timeout_seconds,
+            setting=setting,
+            cap=cap,
+            breakers=breakers,
+        )
     if groq_key and provider != "offline" and model != "offline":
         from app.llm.groq import groq_chat
 
@@ -347,6 +440,8 @@ def _model(settings: Settings, spec: str, embedder: Embedder, setting: str) -> C
             timeout_seconds=settings.model_timeout_seconds,
             max_retries=settings.groq_max_retries,
             setting=setting,
+            cap=cap,
+            breakers=breakers,
         )
     if provider == "groq":
         raise Misconfigured(f"{setting}={spec} needs GROQ_API_KEY")
@@ -356,3 +451,23 @@ def _model(settings: Settings, spec: str, embedder: Embedder, setting: str) -> C
 
     compares = embedder.similarity if isinstance(embedder, Compares) else None
     return offline_chat(similarity=compares)
+
+
+def pick_tracer(settings: Settings) -> Tracer | None:
+    """Return where traces go; None: nowhere. Raises `Misconfigured` without the extra `otel`."""
+    endpoint = settings.otel_exporter_otlp_endpoint.strip()
+    if not endpoint:
+        return None
+    name = "OTEL_EXPORTER_OTLP_ENDPOINT"
+    if not re.match(r"https?://[^/\s]", endpoint):
+        raise Misconfigured(
+            f"{name} must be an http or https URL, as in http://collector:4318; it is {endpoint!r}",
+            param=name,
+        )
+    try:
+        from app.otel import OpenTelemetry
+    except ImportError as error:
+        raise Misconfigured(
+            f"{name} needs OpenTelemetry: pip install conversational-rag[otel]", param=name
+        ) from error
+    return OpenTelemetry(endpoint)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from app.errors import UpstreamUnavailable
+from app.errors import LeftAlone, UpstreamUnavailable
 
 T = TypeVar("T")
 
@@ -33,6 +33,8 @@ async def retried(
     for _ in range(times):
         try:
             return await call()
+        except LeftAlone:
+            raise
         except UpstreamUnavailable as error:
             wanted = pause if error.retry_after is None else error.retry_after
             left = deadline - asyncio.get_running_loop().time()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,15 +11,18 @@ from pydantic import SecretStr
 
 from app.audit import Audit
 from app.background import Background
+from app.breaker import Breakers
 from app.chat.aside import Asides
 from app.chat.door import Door
 from app.chat.history import Histories
 from app.chat.place import Places
 from app.chat.turn import Turns
+from app.clock import LOOK_AGAIN_SECONDS, DatabaseClock
 from app.consents import Consents
 from app.db import Database
 from app.gates import Gates
 from app.index.base import Index
+from app.index.sizes import IndexSizes
 from app.jobs import Jobs
 from app.jwts import Jwts
 from app.keys import Keys
@@ -28,8 +32,10 @@ from app.knowledge.loads import Loads
 from app.knowledge.records import Records
 from app.knowledge.search import DocumentSearch
 from app.knowledge.senders import Senders
+from app.lexical import terms
 from app.limiter import Limiter
-from app.llm.base import ChatModel, Embedder
+from app.llm import tokens
+from app.llm.base import ChatModel, Embedder, Remembers
 from app.memory.blocks import Blocks
 from app.memory.checkpoints import Checkpoints
 from app.memory.entities import Entities
@@ -54,9 +60,12 @@ from app.quarantine.review import Review
 from app.sessions.base import SessionStore
 from app.settings import Settings
 from app.stamp import Stamp
+from app.tracing import Tracer
 from app.usage import Ledger
 from app.worker import Worker
 
+SAMPLE_SECONDS = 5.0
+TEND_SECONDS = 2.0
 DONE_JOBS_KEPT_SECONDS = 14 * 24 * 3600.0
 
 
@@ -81,6 +90,7 @@ class Runtime:
     background: Background
     database: Database
     index: Index
+    index_sizes: IndexSizes
     embedder: Embedder
     chat_model: ChatModel
     summary_model: ChatModel
@@ -104,6 +114,7 @@ class Runtime:
     door: Door
     ledger: Ledger
     metrics: Metrics
+    tracer: Tracer | None
     limiter: Limiter
     items: Items
     imports: Imports
@@ -128,11 +139,15 @@ class Runtime:
     use: Use
     stamp: Stamp
     gates: Gates
+    breakers: Breakers
     limits: Limits
     clock: Callable[[], datetime]
 
-    def start(self) -> None:
-        """Start what runs beside the requests: the workers, the monitor, the warm-up."""
+    def start(self, *, is_alone: bool = False) -> None:
+        """Start what runs beside the requests: the workers, the monitor, the warm-up.
+
+        is_alone: nothing else runs in this process.
+        """
         settings = self.settings
 
         async def work() -> None:
@@ -149,14 +164,44 @@ class Runtime:
             self.worker.wake()
             self.loader.wake()
 
+        if isinstance(self.clock, DatabaseClock):
+            self.background.repeat("clock", self.clock.set, every_seconds=LOOK_AGAIN_SECONDS)
         for number in range(settings.job_workers):
             self.background.repeat(f"worker {number + 1}", work, every_seconds=0.0)
         # Loads are long: they have a place of their own, and all other jobs the others.
         self.background.repeat("loader", load, every_seconds=0.0)
         self.background.repeat("monitor", sweep, every_seconds=settings.monitor_interval_seconds)
-        self.background.spawn("warm-up", self._warm_up())
+        if settings.session_store.get_secret_value():
+            self.background.repeat("settling", self.sessions.tend, every_seconds=TEND_SECONDS)
+        self.background.spawn("warm-up", self._warm_up(is_alone))
+        self._watch()
 
-    async def _warm_up(self) -> None:
+    def stop(self) -> None:
+        """Begin nothing more beside the requests; what runs goes on until it is drained."""
+        self.background.stop()
+        self.worker.stop()
+        self.loader.stop()
+
+    def _watch(self) -> None:
+        """Have the metrics tell of what is not counted where it happens."""
+        metrics, background = self.metrics, self.background
+        metrics.watch_cache("tokens", tokens.lookups)
+        metrics.watch_cache("lexical_terms", terms.lookups)
+        if isinstance(self.embedder, Remembers):
+            metrics.watch_cache("embeddings", self.embedder.lookups)
+        metrics.watch_failures(lambda: background.late_failures, lambda: len(background.failures))
+
+        async def sample() -> None:
+            metrics.sample()
+
+        if metrics.is_shared:  # a scrape reaches one of the processes only
+            background.repeat("metrics", sample, every_seconds=SAMPLE_SECONDS)
+
+    async def _warm_up(self, is_alone: bool) -> None:
         """Load the models before the first question needs them."""
         for part in (self.embedder, self.chat_model, self.summary_model):
             await part.warm()
+        if is_alone:
+            # What is loaded by now stays. Otherwise the garbage collector looks through all of it
+            # time and again, and everybody waits for a fifth of a second.
+            gc.freeze()

@@ -102,6 +102,7 @@ class Settings(BaseSettings):
     model_max_queued: int = Field(256, ge=0)
     breaker_failures: int = Field(5, ge=1)
     breaker_seconds: float = Field(15.0, gt=0)
+    retrieval_timeout_seconds: float = Field(3.0, gt=0)
     reply_max_tokens: int = Field(1024, gt=0)
     context_tokens: int = Field(16_000, gt=0)
     tokenizer_file: OptionalPath = None

@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 
 from app.assembling import assemble
 from app.background import Background
+from app.clock import DatabaseClock
 from app.db import open_database
+from app.db.measured import MeasuredDatabase
 from app.errors import UpstreamError
 from app.gates import read_calibrated, settle
 from app.index.base import Index
@@ -24,12 +26,16 @@ from app.memory import lexicon_refill
 from app.metrics import Metrics
 from app.picks import (
     index_name,
+    pick_breakers,
+    pick_cap,
     pick_embedder,
     pick_fetchers,
     pick_index,
     pick_jwts,
     pick_limiter,
     pick_models,
+    pick_sessions,
+    pick_tracer,
 )
 from app.runtime import Runtime as Runtime
 from app.settings import Settings
@@ -53,10 +59,12 @@ async def open_runtime(
     settings: Settings,
     *,
     check: bool = True,
-    clock: Callable[[], datetime] = utc_now,
+    clock: Callable[[], datetime] | None = None,
+    own_clock: Callable[[], datetime] = utc_now,
 ) -> AsyncIterator[Runtime]:
     """Open every part that the settings ask for; nothing runs by itself until `start()`.
 
+    clock: the time as the product sees it; None: the database's, told from `own_clock`.
     `check=False` accepts an index that was built with another embedding model (for `reindex`).
     Raises `Misconfigured` with what to change.
     """
@@ -68,6 +76,9 @@ async def open_runtime(
             opened.push_async_callback(close)
 
         metrics = Metrics()
+        tracer = pick_tracer(settings)
+        if tracer is not None:
+            closing(tracer.close)
         limiter = pick_limiter(settings, metrics)
         closing(limiter.close)
         database = await open_database(
@@ -76,11 +87,16 @@ async def open_runtime(
             within=settings.data_dir,
         )
         closing(database.close)
-        embedder = pick_embedder(settings)
+        database = MeasuredDatabase(database, metrics)
+        if clock is None:
+            clock = DatabaseClock(database, own_clock)
+            await clock.set()
+        breakers, cap = pick_breakers(settings, metrics), pick_cap(settings, metrics)
+        embedder = pick_embedder(settings, breakers)
         closing(embedder.close)
-        index = pick_index(settings, database, embedder)
+        index = pick_index(settings, database, embedder, breakers)
         closing(index.close)
-        chat_model, summary_model = pick_models(settings, embedder)
+        chat_model, summary_model = pick_models(settings, embedder, cap, breakers)
         closing(chat_model.close)
         closing(summary_model.close)
         fetchers = pick_fetchers(settings, clock)
@@ -101,11 +117,16 @@ async def open_runtime(
             documents=settings.document_threshold,
         )
         background = Background(shutdown_seconds=settings.shutdown_seconds / 2)
-        closing(background.close)
+        sessions = pick_sessions(settings, database, background, metrics)
+        closing(sessions.close)
+        if check:
+            await sessions.open()
+        closing(background.close)  # before the store: what runs late settles sessions
         yield assemble(
             settings,
             background,
             database,
+            sessions,
             index,
             embedder,
             chat_model,
@@ -114,7 +135,10 @@ async def open_runtime(
             jwts,
             stamp,
             gates,
+            cap,
+            breakers,
             metrics,
+            tracer,
             limiter,
             clock,
         )

@@ -77,8 +77,9 @@ def _seen(client: httpx.Client) -> list[Json]:
 
 def _check_refusals(client: httpx.Client) -> None:
     for method, path, body in WRITES:
-        told = refused(client.request(method, path, **body), 507)
-        assert told["code"] == "storage_full", path
+        answer = client.request(method, path, **body)
+        assert answer.status_code == 507, f"{method} {path}: {answer.text}"
+        assert refused(answer, 507)["code"] == "storage_full"
     later = generic({"id": "late", "type": "customer", "name": "Late"})
     answer = client.post(later.path, content=later.body, headers=later.headers)
     refused(answer, 503)
@@ -135,3 +136,5 @@ def test_a_full_disk_refuses_writes_loses_nothing_and_goes_on_with_space(disk: P
         _check_file(disk)
     finally:
         service.kill()
+        lines = (disk / "service.log").read_text().splitlines()  # shown where the test has failed
+        print(*(line for line in lines if '"level": "info"' not in line), sep="\n")

@@ -273,14 +273,16 @@ async def check_messages(client: httpx.AsyncClient, conversation: Conversation) 
     assert {text: given.get(text) for text in conversation.replies} == conversation.replies
 
 
-async def killed_and_checked(folder: Path, database_url: str, *, kills: int) -> None:
-    environment = {"DATABASE_URL": database_url}
+async def killed_and_checked(
+    folder: Path, database_url: str, *, kills: int, session_store: str = ""
+) -> None:
+    environment = {"DATABASE_URL": database_url, "SESSION_STORE": session_store}
     said = await load(folder, {**LOAD, **environment}, kills=kills)
     assert sum(len(conversation.replies) for conversation in said) > kills
     await asyncio.sleep(QUIET_SECONDS)
     async with one_more_life(folder, {**ONE_PASS, **environment}) as client:
         await wait_until_quiet(client)
-    async with served(database_url=database_url) as (client, runtime):
+    async with served(database_url=database_url, session_store=session_store) as (client, runtime):
         await finish_jobs(runtime)
         await check(client, said)
         await check_memory(runtime)
@@ -291,4 +293,12 @@ async def test_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
 
 
 async def test_kills_lose_nothing_on_postgres(tmp_path: Path, postgres_database: str) -> None:
-    await killed_and_checked(tmp_path, postgres_database, kills=6)
+    await killed_and_checked(tmp_path, postgres_database, kills=max(2, KILLS // 3))
+
+
+@pytest.mark.skipif("KILLS" not in os.environ, reason="half a minute: where KILLS says how many")
+async def test_kills_lose_nothing_of_live_sessions_in_redis(tmp_path: Path, redis_url: str) -> None:
+    database_url = f"sqlite:///{tmp_path / 'service.db'}"
+    await killed_and_checked(
+        tmp_path, database_url, kills=max(6, KILLS // 2), session_store=redis_url
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -40,6 +41,20 @@ async def test_a_server_is_told_why_a_start_was_refused_and_no_traceback(said: s
     assert told["type"] == "lifespan.startup.failed"
     assert told["message"].startswith(said)
     assert "Traceback" not in told["message"]
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_a_process_of_its_own_spares_the_garbage_collector_what_it_has_loaded(
+    is_alone: bool,
+) -> None:
+    app = create_app(settings(), is_alone=is_alone)
+    before = gc.get_freeze_count()
+    try:
+        async with app.router.lifespan_context(app):
+            pass  # its end waits for the models to be loaded
+        assert (gc.get_freeze_count() > before + 10_000) == is_alone
+    finally:
+        gc.unfreeze()
 
 
 def test_a_misspelt_setting_ends_uvicorn_with_its_name_and_no_traceback(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import Body, CallerDep, RuntimeDep, Storable, UserQuery
 from app.api.responses import documented
 from app.memory.blocks import Block
 
-router = APIRouter(tags=["memories"])
+router = APIRouter(tags=["memories"], route_class=BigBodies)
 
 LabelPath = Annotated[
     Literal["human", "persona"],

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import (
     Body,
     CallerDep,
@@ -29,7 +30,7 @@ from app.index.filters import validate
 from app.llm.base import Token
 from app.sessions.base import MemoryMode
 
-router = APIRouter(tags=["chat"])
+router = APIRouter(tags=["chat"], route_class=BigBodies)
 
 _FIRST_MESSAGES = uuid.UUID("3a2f3c52-2f3a-4f0e-9a3b-6f5a2f0c7d11")
 

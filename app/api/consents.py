@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import Body, CallerDep, RuntimeDep, UserInPath
 from app.api.responses import documented
 from app.consents import Consent
 
-router = APIRouter(tags=["privacy"])
+router = APIRouter(tags=["privacy"], route_class=BigBodies)
 
 LONGEST_DAYS = 365_000
 MemoryEnabled = Annotated[

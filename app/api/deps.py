@@ -26,6 +26,7 @@ from app.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
 from app.identity import DEFAULT_TENANT, Caller, check_tenant
 from app.jwts import Claims, looks_like_jwt
 from app.knowledge.within import check as check_bound_filter
+from app.telemetry import note
 from app.text.zones import zone_name
 from app.wiring import Runtime
 
@@ -180,6 +181,7 @@ async def get_caller(
 ) -> Caller:
     secret = bearer.credentials if bearer is not None else header
     caller = await _who(runtime, secret, is_local=_is_loopback(request))
+    note(tenant_id=caller.tenant_id, session_id=request.path_params.get("session_id"))
     if caller.name in KEYLESS and not _is_in_process(request):
         limits = runtime.limits
         check_keyless(

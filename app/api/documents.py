@@ -16,12 +16,13 @@ from pydantic import (
     WrapValidator,
 )
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import AdminDep, Body, Id, RuntimeDep, Storable, Text
 from app.api.responses import documented
 from app.errors import NotFound
 from ingest.document import Document, stable_id
 
-router = APIRouter(tags=["documents"])
+router = APIRouter(tags=["documents"], route_class=BigBodies)
 
 MAX_DOCUMENTS = 1_000
 MAX_TEXT_CHARS = 500_000

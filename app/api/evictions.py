@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import Body, CallerDep, Id, RuntimeDep
 from app.api.responses import documented
 from app.errors import InvalidRequest
 from app.memory.eviction import Policy
 
-router = APIRouter(tags=["memories"])
+router = APIRouter(tags=["memories"], route_class=BigBodies)
 
 
 class Eviction(Body):

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from app.api.big_bodies import BigBodies
 from app.api.cursors import decoded, encoded
 from app.api.deps import Body, CallerDep, Change, Id, NotBlank, RuntimeDep, Storable, UserQuery
 from app.api.fact_models import (
@@ -34,7 +35,7 @@ from app.memory.fact_edits import UNSET, Edit
 from app.memory.facts import Kept
 from app.memory.keys import is_many
 
-router = APIRouter(tags=["facts"])
+router = APIRouter(tags=["facts"], route_class=BigBodies)
 
 MAX_TEXT_CHARS = 2_000
 MAX_NAME_CHARS = 200

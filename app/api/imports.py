@@ -13,13 +13,14 @@ from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, FailFast, Field, ValidationError, WrapValidator
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import Body, CallerDep, Id, RuntimeDep, Text, Zone
 from app.api.responses import documented
 from app.chat.door import Cleaner
 from app.errors import TooLarge
 from app.memory.transcripts import Line, Transcript
 
-router = APIRouter(tags=["memories"])
+router = APIRouter(tags=["memories"], route_class=BigBodies)
 
 MAX_CONVERSATIONS = 500
 MAX_MESSAGES = 20_000

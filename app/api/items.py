@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from fastapi import APIRouter
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import CallerDep, RuntimeDep, UserQuery
 from app.api.item_models import (
     BatchIn,
@@ -28,7 +29,7 @@ from app.errors import NotFound
 from app.memory.item_ops import Get, Item, Op, Put, Search
 from app.memory.items import Items
 
-router = APIRouter(prefix="/store", tags=["items"])
+router = APIRouter(prefix="/store", tags=["items"], route_class=BigBodies)
 
 T = TypeVar("T", bound=Op)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Response
 from pydantic import BaseModel, Field
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import Body, Id, RuntimeDep, Storable, Text, WholeAdminDep
 from app.api.responses import documented
 from app.api.times import Moment
@@ -16,7 +17,7 @@ from app.errors import Forbidden
 from app.identity import Caller, Role
 from app.keys import LONGEST_GRACE, Key, State
 
-router = APIRouter(tags=["keys"])
+router = APIRouter(tags=["keys"], route_class=BigBodies)
 
 KeyId = Annotated[Id, Path(description="As `GET /keys` lists it.")]
 _ONCE = {"Cache-Control": "no-store"}

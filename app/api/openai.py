@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import CallerDep, RuntimeDep, count_question
 from app.api.openai_callers import (
     Headers,
@@ -30,7 +31,7 @@ from app.identity import Caller
 from app.llm.base import Say, Token
 from app.runtime import Runtime
 
-router = APIRouter(prefix="/v1", tags=["openai"])
+router = APIRouter(prefix="/v1", tags=["openai"], route_class=BigBodies)
 
 AGENT = "-agent"
 MADE_AT = 1_767_225_600  # OpenAI's shape wants a time; ours are no trained models

@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
+from app.api.big_bodies import BigBodies
 from app.api.cursors import decoded, encoded
 from app.api.deps import Body, RuntimeDep, Storable, WholeAdminDep
 from app.api.responses import documented
 from app.quarantine import Kind, State
 from app.quarantine.review import Entry
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=BigBodies)
 
 MOST_REF_CHARS = 2_048  # the names of a user, a namespace and a key together
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
+from app.api.big_bodies import BigBodies
 from app.api.contexts import Context, context_of
 from app.api.cursors import decoded, encoded
 from app.api.deps import CallerDep, Id, RuntimeDep, UserQuery
@@ -28,7 +29,7 @@ from app.errors import NotFound
 from app.jobs import CALLER_SECONDS
 from app.sessions.base import Described
 
-router = APIRouter(tags=["sessions"])
+router = APIRouter(tags=["sessions"], route_class=BigBodies)
 
 MAX_SEQ = 2**31 - 1  # what the column holds on every database
 

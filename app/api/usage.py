@@ -1,4 +1,4 @@
-"""What model calls cost, by tenant, user, purpose or model; the metrics. Touches: the ledger."""
+"""What model calls cost, by tenant, user, purpose or model. Touches: the ledger."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from app.api.deps import AdminDep, CallerDep, RuntimeDep, UserQuery
+from app.api.deps import CallerDep, RuntimeDep, UserQuery
 from app.api.responses import documented
 from app.api.times import QueryMoment
 from app.errors import Forbidden, InvalidRequest
-from app.metrics import CONTENT_TYPE
 from app.usage import HOUR, Breakdown, Used, floor_hour
 
 router = APIRouter(tags=["operations"])
@@ -92,22 +91,6 @@ async def usage(
         is_cut=len(rows) > limit,
         total=_row(total),
     )
-
-
-@router.get(
-    "/metrics",
-    response_class=Response,
-    responses={
-        200: {
-            "description": "Counters in the Prometheus text format.",
-            "content": {"text/plain": {"schema": {"type": "string"}}},
-        },
-        **documented(403),
-    },
-)
-async def metrics(caller: AdminDep, runtime: RuntimeDep) -> Response:
-    """Tell what this process has counted since it started; each replica tells its own."""
-    return Response(runtime.metrics.text(), media_type=CONTENT_TYPE)
 
 
 def _row(used: Used) -> UsageRow:

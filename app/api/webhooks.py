@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.api.big_bodies import BigBodies
 from app.api.deps import RuntimeDep, WholeAdminDep
 from app.api.responses import documented
 from ingest.providers.base import Incoming
 
-router = APIRouter(tags=["webhooks"])
+router = APIRouter(tags=["webhooks"], route_class=BigBodies)
 
 MAX_ID = 2**63 - 1
 

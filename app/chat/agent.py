@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from app.chat.ask import Ask
+from app.chat.by_words import Degraded
 from app.chat.flagging import Shown, of_result
 from app.chat.running import Step
 from app.chat.tools import WRITES, Parts, Toolbox
@@ -51,6 +52,7 @@ class AgentRun:
         self._bill = bill
         self.memories: list[Memory] = toolbox.searches.memories
         self.passages: list[Passage] = toolbox.searches.passages
+        self.degraded: list[Degraded] = toolbox.searches.degraded
         self.steps: list[Step] = []
         self.results: list[Shown] = []
 
@@ -60,6 +62,7 @@ class AgentRun:
         Its usage is that of all calls together; each call stands on the bill too.
         """
         happened = self._model.run(self._says, self._toolbox.specs(), self._limits)
+        self._bill.begin()
         try:
             async with aclosing(happened):
                 async for event in happened:
@@ -73,6 +76,7 @@ class AgentRun:
                                 usage.counted,
                             )
                         case ToolCalled():
+                            self._bill.begin()  # it is asked again once the last tool has answered
                             yield self._step(event)
                         case _:
                             yield event

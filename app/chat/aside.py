@@ -59,6 +59,7 @@ class Asides:
             )
         await self._ledger.check(tenant_id, self._clock())
         bill = Bill(tenant_id, user_id, began=self._clock())
+        bill.begin()
         try:
             said = await self._model.complete(says, max_tokens=most)
             usage = said.usage

@@ -17,6 +17,9 @@ from app.chat.prompt import Prompt, build_prompt
 from app.chat.retrieve import Known, Retrieved, Retriever
 from app.chat.understand import Understanding, Understood
 from app.chat.window import check_size
+from app.tracing import span
+
+INLINE_CHARS = 12_000  # counted in several passes, of a millisecond each; more goes to a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +54,33 @@ class Composer:
         """Raise `PromptTooLarge` for a message that fits no prompt."""
         template = instructions.of(ask.mode, has_consent=ask.has_consent)
         size = ask.text, self._budget_of(ask), ask.instructions, template
-        await asyncio.to_thread(check_size, *size)
+        if sum(map(len, (ask.text, *ask.instructions))) <= INLINE_CHARS:
+            check_size(*size)
+        else:
+            await asyncio.to_thread(check_size, *size)
 
     async def compose(self, ask: Ask, draft: Draft, now: datetime) -> Composed:
         """Read the history, understand, retrieve, and build the prompt, in this order.
 
         now: in the user's time zone.
         """
-        history, known = await asyncio.gather(
-            self._histories.before(draft.turn, ask), self._retriever.known(ask, now)
-        )
+        with span("read the history"):
+            history, known = await asyncio.gather(
+                self._histories.before(draft.turn, ask), self._retriever.known(ask, now)
+            )
         understood, retrieved = Understood(ask.text, "hybrid", "agent"), Retrieved()
         is_agent = ask.mode == "agent"  # it looks for what it needs by itself
         if not is_agent:
             said = [say for unit in history.units for say in unit]
-            understood = await self._understanding.of(
-                ask, said, known.profile, now, draft.bill, summary=history.summary
-            )
+            with span("understand"):
+                understood = await self._understanding.of(
+                    ask, said, known.profile, now, draft.bill, summary=history.summary
+                )
         draft.route = understood.route
         draft.marks["understood"] = time.monotonic()
         if not is_agent:
             retrieved = await self._retriever.search(ask, understood)
+            draft.degraded = retrieved.degraded
         draft.marks["retrieved"] = time.monotonic()
         prompt = await self._build(ask, understood, history, known, retrieved, now)
         if prompt.dropped["history"] and not history.summary:
@@ -95,7 +104,11 @@ class Composer:
             ask.text,
             asked=understood.question if understood.is_rewritten else None,
             now=now,
-            template=instructions.of(ask.mode, has_consent=ask.has_consent),
+            template=instructions.of(
+                ask.mode,
+                has_consent=ask.has_consent,
+                degraded=[one.part for one in retrieved.degraded],
+            ),
             instructions=ask.instructions,
             profile=known.profile,
             blocks=known.blocks,
@@ -106,8 +119,25 @@ class Composer:
             budget=self._budget_of(ask),
             keeps_calls=ask.mode == "agent",
         )
-        # In a thread: counting takes several passes, of some milliseconds each.
-        return await asyncio.to_thread(build)
+        size = len(ask.text) + _chars(ask, history, known, retrieved)
+        with span("build the prompt"):
+            return build() if size <= INLINE_CHARS else await asyncio.to_thread(build)
 
     def _budget_of(self, ask: Ask) -> Budget:
         return self._agent_budget if ask.mode == "agent" else self._budget
+
+
+def _chars(ask: Ask, history: History, known: Known, retrieved: Retrieved) -> int:
+    """Return about how many characters want a place in a prompt beside its question."""
+    memories = () if retrieved.recalled is None else retrieved.recalled.memories
+    passages = () if retrieved.found is None else retrieved.found.passages
+    says = [say for unit in history.units for say in unit]
+    return (
+        sum(map(len, ask.instructions))
+        + sum(len(say.content) + sum(len(call.text) for call in say.calls) for say in says)
+        + len(history.summary)
+        + sum(len(one.value) for one in known.blocks)
+        + sum(len(fact.statement) for fact in known.profile)
+        + sum(len(one.text) + sum(len(f.statement) for f in one.facts) for one in memories)
+        + sum(len(one.text) for one in passages)
+    )

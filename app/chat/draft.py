@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.chat.ask import Mode
+from app.chat.by_words import Degraded
 from app.chat.flagging import Shown
 from app.chat.running import Step
 from app.knowledge.search import Passage
@@ -28,6 +29,7 @@ class Draft:
     memories: Sequence[Memory] = ()
     passages: Sequence[Passage] = ()
     results: Sequence[Shown] = ()
+    degraded: Sequence[Degraded] = ()
     marks: dict[str, float] = field(default_factory=dict)
 
     def milliseconds(self) -> dict[str, float]:

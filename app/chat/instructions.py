@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 CHAT = """You are a helpful assistant that remembers earlier conversations with its user.
 Answer the question in the last message, in the user's language, from what stands before it:
 - <core_memory>: what you always know: of the user (human), and how you are to be (persona).
@@ -36,6 +38,20 @@ The user does not allow that anything is remembered, so nothing of this conversa
 there are no tools for that. Where they ask you to remember or recall something, say so."""
 
 
-def of(mode: str, *, has_consent: bool = True) -> str:
-    """Return the instructions of a mode, for a user who allows memory or does not."""
-    return (AGENT if mode == "agent" else CHAT) + ("" if has_consent else WITHOUT_MEMORY)
+DEGRADED = {
+    "memory": """
+Earlier conversations can only be searched word by word just now. Where what the user refers to is
+missing, say that you can't look at it now; never that they have not told you.""",
+    "documents": """
+The documents can only be searched word by word just now. Where the answer is missing, say that you
+can't look it up now; never that there is none.""",
+}
+
+
+def of(mode: str, *, has_consent: bool = True, degraded: Sequence[str] = ()) -> str:
+    """Return the instructions of a mode, for a user who allows memory or does not.
+
+    degraded: the parts, "memory" or "documents", that could not be searched in full.
+    """
+    told = (AGENT if mode == "agent" else CHAT) + ("" if has_consent else WITHOUT_MEMORY)
+    return told + "".join(DEGRADED[part] for part in degraded)

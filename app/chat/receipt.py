@@ -8,6 +8,7 @@ conversation and of the profile, as the reply beside it may: both go with their 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from app.chat.ask import Ask
@@ -99,6 +100,7 @@ def write_receipt(
             "left_out": history.left_out,
             "outgrown": list(history.outgrown),
         },
+        "degraded": [asdict(one) for one in draft.degraded],
         "flagged": [{"kind": one.kind, "id": one.id, "flags": list(one.flags)} for one in flagged],
         "steps": [
             {

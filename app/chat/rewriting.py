@@ -101,6 +101,7 @@ async def rewrite(
     blocks += [block("conversation_summary", short)] if short else []
     blocks += [block("recent_messages", "\n".join(said)), block("question", question)]
     prompt = [Say("system", INSTRUCTIONS), Say("user", "\n".join(blocks))]
+    bill.begin()
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             completion = await model.complete(prompt, max_tokens=REPLY_TOKENS)

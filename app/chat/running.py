@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,8 @@ class Running:
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
+        self._began = time.monotonic()
+        self.first_token: float | None = None  # seconds from the beginning on
         self._prepared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._events: asyncio.Queue[Event] = asyncio.Queue()
 
@@ -82,6 +85,8 @@ class Running:
             self._prepared.set_result(None)
 
     def emit(self, event: Event) -> None:
+        if self.first_token is None and isinstance(event, Token):
+            self.first_token = time.monotonic() - self._began
         self._events.put_nowait(event)
 
     def fail(self, error: AppError) -> None:

@@ -35,6 +35,7 @@ class Speaker:
             return await self._act(ask, prompt, now, draft, emit)
         finish: Finish | None = None
         most = min(self._reply_tokens, ask.reply_tokens or self._reply_tokens)
+        draft.bill.begin()
         try:
             async for piece in self._model.stream(prompt.says, max_tokens=most):
                 if isinstance(piece, Finish):
@@ -60,7 +61,7 @@ class Speaker:
         """Let the agent call its tools; what they found is what the reply was made from."""
         run = self._agent.run(ask, draft.turn, prompt.says, now, draft.bill)
         draft.steps, draft.memories, draft.passages = run.steps, run.memories, run.passages
-        draft.results = run.results
+        draft.results, draft.degraded = run.results, run.degraded
         finish: Finish | None = None
         async for piece in run.speak():
             if isinstance(piece, Finish):

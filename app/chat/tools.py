@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from app.chat import tool_forms as forms
 from app.chat.ask import Ask
+from app.chat.tool_forms import SearchHistory
 from app.chat.tools_search import Searches, Sources
 from app.chat.tools_write import Keepers, Refused, Writes
 from app.chat.trust import Locks, Words
@@ -90,7 +91,7 @@ class Toolbox:
         if ask.memory != "off":
             self._calls |= {
                 "search_memory": self.searches.memory,
-                "search_history": self.searches.history,
+                "search_history": self._history,
             }
         if ask.memory == "on":
             self._calls |= {
@@ -163,6 +164,10 @@ class Toolbox:
         except ValidationError as error:
             raise BadArguments(error) from error
         return await self._calls[name](form)
+
+    async def _history(self, form: SearchHistory) -> ToolAnswer:
+        await self._parts.sessions.settle(self._ask.tenant_id, self._ask.user_id)
+        return await self.searches.history(form)
 
     async def _operators(self, tool: OperatorTool, arguments: Mapping[str, Any]) -> ToolAnswer:
         asker = AgentContext(self._ask.tenant_id, self._ask.user_id, self._ask.session_id)

@@ -4,28 +4,37 @@ embedder."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from typing import TypeVar
 
 from app.chat.ask import Ask
+from app.chat.by_words import Degraded, Part, Searching
 from app.chat.lines import fact_line
 from app.chat.tool_forms import SearchDocuments, SearchHistory, SearchMemory
+from app.index.base import Values
 from app.index.filters import both, validate
-from app.knowledge.search import DocumentSearch, Passage
+from app.knowledge.search import DocumentSearch, Found, Passage
 from app.llm.base import Embedder
 from app.llm.blocks import block, container
 from app.llm.tokens import estimate_tokens
 from app.llm.tools import ToolAnswer
 from app.memory.base import Fact
-from app.memory.recall import Memory, Recall, Span
+from app.memory.recall import Memory, Recall, Recalled, Span
 from app.memory.said import Here, Said, Saying
+from app.metrics import Metrics
 from app.sessions.base import Turn
 from app.text.sentences import cut_to_sentences
 
 MOST_MESSAGES = 10
 BLOCK_TOKENS = 24  # of the tags around one text
+BY_WORDS: Mapping[Part, str] = {
+    "memory": "Memory can only be searched word by word just now: what is missing may well have "
+    "been told.\n",
+    "documents": "The documents can only be searched word by word just now: what is missing may "
+    "well be there.\n",
+}
 
 T = TypeVar("T", Memory, Passage)
 
@@ -38,10 +47,13 @@ class Sources:
     recall: Recall
     said: Said
     documents: DocumentSearch
+    metrics: Metrics
 
 
 class Searches:
     """The searches of one turn; `memories` and `passages` are what they have found so far.
+
+    `degraded` is what they searched by words only.
 
     now: in the user's time zone. result_tokens: the most that one result takes.
     """
@@ -56,31 +68,40 @@ class Searches:
         self._result_tokens = result_tokens
         self.memories: list[Memory] = []
         self.passages: list[Passage] = []
+        self.degraded: list[Degraded] = []
 
     async def memory(self, form: SearchMemory) -> ToolAnswer:
         """Search memories of other sessions, and facts of this one too: they can be revised."""
         ask, recall = self._ask, self._sources.recall
-        question = (await self._sources.embedder.embed([form.query], kind="query"))[0]
+        question = Searching(self._sources.embedder, form.query, self._sources.metrics)
+        await question.embed()
         since, until = self._bounds(form.since, form.until)
         span = Span(since=since, until=until)
-        recalled, told = await asyncio.gather(
-            recall.search(
+
+        async def elsewhere(vector: Values | None) -> Recalled:
+            return await recall.search(
                 ask.tenant_id,
                 ask.user_id,
-                question,
+                vector,
                 words=form.query,
                 span=span,
                 leave_out_session=ask.session_id,
-            ),
-            recall.search(
+            )
+
+        async def of_facts(vector: Values | None) -> Recalled:
+            return await recall.search(
                 ask.tenant_id,
                 ask.user_id,
-                question,
+                vector,
                 words=form.query,
                 span=span,
                 memory_type="fact",
-            ),
+            )
+
+        recalled, told = await asyncio.gather(
+            question.of("memory", elsewhere), question.of("memory", of_facts)
         )
+        note = self._note(question)
         found = [self._current(memory) for memory in recalled.memories]
         known = {fact.fact_id for memory in found for fact in memory.facts}
         found += [
@@ -90,14 +111,14 @@ class Searches:
         ]
         found = [memory for memory in found if memory.facts or memory.memory_type != "fact"]
         if not found:
-            return ToolAnswer("No memory fits.")
+            return ToolAnswer(f"{note}No memory fits.")
         texts = self._fitted([self._memory_text(memory) for memory in found])
         found = found[: len(texts)]
         blocks = [
             block("memory", text, id=f"m{place}", date=f"{self._local(memory.created_at):%Y-%m-%d}")
             for place, memory, text in zip(_add(self.memories, found), found, texts, strict=True)
         ]
-        return ToolAnswer(container("memories", blocks), kept=_kept(found))
+        return ToolAnswer(note + container("memories", blocks), kept=_kept(found))
 
     async def history(self, form: SearchHistory) -> ToolAnswer:
         ask = self._ask
@@ -122,24 +143,36 @@ class Searches:
         """Search within the filters of the request, which the model can only narrow."""
         if form.filters is not None:
             validate(form.filters)
-        question = (await self._sources.embedder.embed([form.query], kind="query"))[0]
-        result = await self._sources.documents.search(
-            self._ask.tenant_id,
-            question,
-            words=form.query,
-            filter=both(self._ask.document_filter, form.filters),
-            top_k=self._ask.top_k,
-        )
-        found = list(result.passages)
+        question = Searching(self._sources.embedder, form.query, self._sources.metrics)
+        await question.embed()
+
+        async def search(vector: Values | None) -> Found:
+            return await self._sources.documents.search(
+                self._ask.tenant_id,
+                vector,
+                words=form.query,
+                filter=both(self._ask.document_filter, form.filters),
+                top_k=self._ask.top_k,
+            )
+
+        found = list((await question.of("documents", search)).passages)
+        note = self._note(question)
         if not found:
-            return ToolAnswer("No document fits.")
+            return ToolAnswer(f"{note}No document fits.")
         texts = self._fitted([passage.text for passage in found])
         found = found[: len(texts)]
         blocks = [
             block("document", text, id=f"{place}", source=str(one.metadata.get("source", "")))
             for place, one, text in zip(_add(self.passages, found), found, texts, strict=True)
         ]
-        return ToolAnswer(container("documents", blocks), kept=f"Documents found: {len(found)}.")
+        kept = f"Documents found: {len(found)}."
+        return ToolAnswer(note + container("documents", blocks), kept=kept)
+
+    def _note(self, question: Searching) -> str:
+        """Note what was searched by words only, and return what the model is told of it."""
+        known = [one.part for one in self.degraded]
+        self.degraded += [one for one in question.degraded if one.part not in known]
+        return "".join(BY_WORDS[one.part] for one in question.degraded)
 
     def _current(self, memory: Memory) -> Memory:
         """Return a memory without the facts that hold no more."""

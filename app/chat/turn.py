@@ -28,20 +28,24 @@ from app.chat.repeat import Repeats
 from app.chat.running import Answer, Running
 from app.chat.speaking import Speaker
 from app.chat.turnstile import Turnstile
-from app.errors import AppError, BudgetSpent, Conflict, SessionBusy
+from app.errors import AppError, BudgetSpent, Conflict, ModelOverloaded, SessionBusy, ShuttingDown
 from app.knowledge.search import DocumentSearch
 from app.llm.base import Token
+from app.llm.cap import Cap
 from app.memory.episodes import Episodes
 from app.memory.recall import Memory, Recall
 from app.memory.use import Use
 from app.metrics import Metrics
 from app.sessions.base import NewTurn, SessionStore, Status, Turn
+from app.telemetry import as_logged, note
 from app.text.zones import zone_or_utc
+from app.tracing import span
 from app.usage import Bill, Ledger
 
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS = 0.2
+FLAGGED_INLINE_CHARS = 8_000  # looked through in 2 ms: a thread is for what takes longer
 
 
 class Turns:
@@ -60,6 +64,7 @@ class Turns:
         recall: Recall,
         documents: DocumentSearch,
         composer: Composer,
+        cap: Cap,
         speaker: Speaker,
         use: Use,
         ledger: Ledger,
@@ -77,6 +82,7 @@ class Turns:
         self._episodes = episodes
         self._repeats = Repeats(recall, documents)
         self._composer = composer
+        self._cap = cap
         self._speaker = speaker
         self._use = use
         self._ledger = ledger
@@ -94,14 +100,20 @@ class Turns:
         """Start a turn and return once it is about to speak; its message is stored by then.
 
         Raises what the turn fails with before that: `NotFound`, `Conflict`, `PromptTooLarge`,
-        `SessionBusy`, `BudgetSpent`, `StorageUnavailable`, `UpstreamError` of the embedder or the
-        index.
+        `SessionBusy`, `BudgetSpent`, `ModelOverloaded`, `StorageUnavailable`, `ShuttingDown`,
+        `UpstreamRefused` of the embedder or the index.
         """
+        note(tenant_id=ask.tenant_id, session_id=ask.session_id)
         ask = await self._door.admit(ask)
         await self._composer.check(ask)
         await self._check_budget(ask)
+        if self._background.is_over:  # nobody would wait for its end
+            raise ShuttingDown("the service is shutting down", retry_after=1)
+        is_counted = await self._is_admitted(ask)
         running = Running(ask.session_id)
-        self._background.spawn(f"turn of session {ask.session_id}", self._run(ask, running))
+        self._background.spawn(
+            f"turn of session {_named(ask)}", self._run(ask, running, is_counted)
+        )
         await running.prepared()
         return running
 
@@ -110,12 +122,29 @@ class Turns:
         try:
             await self._ledger.check(ask.tenant_id, self._clock())
         except BudgetSpent:
-            named = ask.client_message_id
-            here = ask.tenant_id, ask.session_id
-            if named is None or not await self._sessions.is_answered(*here, named):
+            if not await self._is_answered(ask):
                 raise
 
-    async def _run(self, ask: Ask, running: Running) -> None:
+    async def _is_admitted(self, ask: Ask) -> bool:
+        """Say whether the turn counts among those that call a model; a repeat needs no place.
+
+        Raises `ModelOverloaded` before anything is stored: who tries again finds the session as it
+        was, with or without a `client_message_id`.
+        """
+        try:
+            self._cap.admit()
+        except ModelOverloaded:
+            if not await self._is_answered(ask):
+                raise
+            return False
+        return True
+
+    async def _is_answered(self, ask: Ask) -> bool:
+        named = ask.client_message_id
+        here = ask.tenant_id, ask.session_id
+        return named is not None and await self._sessions.is_answered(*here, named)
+
+    async def _run(self, ask: Ask, running: Running, is_counted: bool) -> None:
         try:
             turn = await self._begin(ask)
             if turn.mine:
@@ -128,11 +157,14 @@ class Turns:
         except AppError as error:
             running.fail(error)
         except asyncio.CancelledError:
-            running.fail(AppError("the service is shutting down"))
+            running.fail(ShuttingDown("the service is shutting down", retry_after=1))
             raise
         except Exception:
             log.exception("a turn failed in a way that nobody foresaw")
             running.fail(AppError("something went wrong on our side"))
+        finally:
+            if is_counted:
+                self._cap.leave()
 
     async def _begin(self, ask: Ask) -> Turn:
         """Store the message; for a repeat of one that is being answered, wait for its end."""
@@ -148,7 +180,8 @@ class Turns:
         )
         patience = time.monotonic() + self._wait_seconds
         while True:
-            turn = await self._sessions.begin_turn(new, now=self._clock())
+            with span("store the question"):
+                turn = await self._sessions.begin_turn(new, now=self._clock())
             if turn.mine or turn.reply.status == "complete":
                 return turn
             if time.monotonic() > patience:
@@ -166,7 +199,7 @@ class Turns:
                 await self._store(draft, "failed", None, error)
                 raise
             except asyncio.CancelledError:
-                stopped = AppError("the service was stopped")
+                stopped = ShuttingDown("the service was stopped")
                 await asyncio.shield(self._store(draft, "interrupted", None, stopped))
                 raise
             except Exception:
@@ -195,8 +228,11 @@ class Turns:
             embedding_model=self._embedding_model,
             flagged=await self._flagged(ask, composed, draft),
         )
-        await self._store(draft, "complete", receipt, None)
         self._note_use(ask, draft.memories, now)
+        await self._store(draft, "complete", receipt, None)
+        self._metrics.turn_took(draft.milliseconds(), running.first_token)
+        self._metrics.used("memory", [memory.score for memory in draft.memories])
+        self._metrics.used("documents", [passage.score for passage in draft.passages])
         return Answer(
             session_id=ask.session_id,
             message_id=draft.turn.reply.id,
@@ -216,7 +252,8 @@ class Turns:
             for one in of_result(say.call_id, say.content, (), ())
         ]
         shown = [*composed.prompt.shown, *told, *before, *draft.results]
-        found = await asyncio.to_thread(flagged, shown)
+        is_quick = sum(len(one.text) for one in shown) <= FLAGGED_INLINE_CHARS
+        found = flagged(shown) if is_quick else await asyncio.to_thread(flagged, shown)
         for one in found:
             self._metrics.flagged(one.kind)
         return found
@@ -230,7 +267,7 @@ class Turns:
         facts = [fact.fact_id for memory in used for fact in memory.facts]
         if sessions or facts:
             self._background.spawn(
-                f"use of the memories in session {ask.session_id}",
+                f"use of the memories in session {_named(ask)}",
                 self._use.record(ask.tenant_id, sessions, facts, now),
             )
 
@@ -252,18 +289,21 @@ class Turns:
         steps = await self._door.clean_steps(
             [asdict(step) for step in draft.steps], keeps_personal=draft.keeps_personal
         )
+        # At once: SQLite writes both to the disk together, and what was of use with them.
+        recording = asyncio.create_task(self._ledger.record(draft.bill, self._clock()))
         try:
-            session = await self._sessions.end_turn(
-                draft.turn,
-                status=status,
-                content=kept.text,
-                receipt=receipt,
-                error=told,
-                steps=steps or None,
-                now=self._clock(),
-            )
+            with span("store the reply"):
+                session = await self._sessions.end_turn(
+                    draft.turn,
+                    status=status,
+                    content=kept.text,
+                    receipt=receipt,
+                    error=told,
+                    steps=steps or None,
+                    now=self._clock(),
+                )
         finally:
-            await self._ledger.record(draft.bill, self._clock())
+            await recording
         if status == "complete":
             if session is None:
                 raise Conflict("the session was deleted, or its turn was taken over meanwhile")
@@ -293,3 +333,8 @@ class Turns:
                     return  # ended, deleted or taken over: storing will find out
             except AppError as error:
                 log.warning("could not renew the lease of a turn: %s", error.message)
+
+
+def _named(ask: Ask) -> str:
+    """Return the session as the name of a task may hold it, which is logged."""
+    return as_logged(ask.tenant_id, ask.session_id)

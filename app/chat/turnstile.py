@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 
 from app.errors import SessionBusy
 from app.sessions.base import SessionStore, Turn
+from app.tracing import span
 
 LOOK_AGAIN_SECONDS = 0.2  # turns of other processes end without telling us
 
@@ -35,8 +36,9 @@ class Turnstile:
         waiters[place] = asyncio.Event()
         try:
             try:
-                async with asyncio.timeout(self._wait_seconds):
-                    await self._wait(waiters, turn)
+                with span("wait for the turn"):
+                    async with asyncio.timeout(self._wait_seconds):
+                        await self._wait(waiters, turn)
             except TimeoutError as error:
                 raise SessionBusy(
                     "earlier messages of this session are still being answered", retry_after=5
@@ -51,6 +53,8 @@ class Turnstile:
 
     async def _wait(self, waiters: dict[Place, asyncio.Event], turn: Turn) -> None:
         place = (turn.reply.seq, turn.holder)
+        if turn.is_next:
+            return
         while min(waiters)[0] < turn.reply.seq or not await self._sessions.is_next(turn):
             news = waiters[place]
             try:

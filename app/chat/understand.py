@@ -23,6 +23,7 @@ from app.memory.base import Fact
 from app.usage import Bill
 
 BY_MODEL = "the model"
+INLINE_CHARS = 2_000  # looked through for a time in less than that of a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class Understanding:
         if understood.route not in ("memory", "hybrid"):
             return understood
         if rule.of_then:
+            if len(ask.text) + len(understood.question) <= INLINE_CHARS:
+                return _with_range(understood, ask.text, now)
             return await asyncio.to_thread(_with_range, understood, ask.text, now)
         if rule.route == "memory" and not asks_about_user(plain(understood.question)):
             return replace(understood, topic=topic_of(understood.question, ""))

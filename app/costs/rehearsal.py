@@ -27,7 +27,15 @@ from app.llm.base import Completion, Finish, Say, Token, ToolCall, Usage
 from app.llm.tokens import Count
 from app.llm.tools import Acted, AgentLimits, ModelCalled, ToolCalled, ToolSpec
 from app.metrics import Metrics
-from app.picks import index_name, pick_counter, pick_embedder, pick_index
+from app.picks import (
+    index_name,
+    pick_breakers,
+    pick_cap,
+    pick_counter,
+    pick_embedder,
+    pick_index,
+    pick_sessions,
+)
 from app.runtime import Runtime
 from app.settings import Settings
 from app.stamp import Stamp
@@ -98,7 +106,9 @@ class Player:
         yield Token(text)
         yield Finish("stop", _added(taken, usage), self.name)
 
-    async def complete(self, prompt: Sequence[Say], *, max_tokens: int) -> Completion:
+    async def complete(
+        self, prompt: Sequence[Say], *, max_tokens: int, is_awaited: bool = True
+    ) -> Completion:
         told = prompt[-1].content
         is_checkpoint = "<transcript" in told
         text = self._read(told) if is_checkpoint else self._rewritten(told)
@@ -235,6 +245,7 @@ async def _open(
         settings,
         background,
         database,
+        pick_sessions(settings, database, background, metrics),
         index,
         embedder,
         *models,
@@ -242,7 +253,10 @@ async def _open(
         None,
         Stamp(embedder.name, embedder.dimension, index_name(settings)),
         settle(Calibrated(), embedder.thresholds, memory=None, documents=None),
+        pick_cap(settings, metrics),
+        pick_breakers(settings, metrics),
         metrics,
+        None,
         Limiter(per_key="", per_user="", redis_url="", metrics=metrics),
         clock,
     )
@@ -253,6 +267,7 @@ def _played(settings: Settings, load: Workload) -> Settings:
     return settings.model_copy(
         update={
             "database_url": "sqlite:///:memory:",
+            "session_store": SecretStr(""),
             "pinecone_api_key": SecretStr(""),
             "embedding_model": EMBEDDING,
             "embedding_dimension": None,

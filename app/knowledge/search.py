@@ -31,6 +31,7 @@ CANDIDATES = 40  # of each side: the more there are, the better a score can be t
 MOST_ASKED = 500
 MOST_FETCHED = 40  # vectors of chunks that were found by their words only
 ROWS_AT_ONCE = 100
+ASKED_CHARS = 2_000  # of a question that is read without asking another thread
 INLINE_CHARS = 100_000  # cutting so much into chunks takes less time than asking another thread
 
 
@@ -87,7 +88,7 @@ class DocumentSearch:
     async def search(
         self,
         tenant_id: str,
-        question: Values,
+        question: Values | None,
         *,
         words: str = "",
         filter: Filter | None = None,
@@ -97,18 +98,19 @@ class DocumentSearch:
 
         One passes by its score, or by a rare term that names something, or by most of what the
         words tell. A passage is what SQL holds now: the index, which may lag behind, only says
-        which ones.
+        which ones. question: None searches by the words alone, without the index.
         """
         top_k = self._top_k if top_k is None else top_k
         if top_k == 0:
             return Found((), self._threshold, None)
         asked = max(CANDIDATES, top_k + SPARE)
         test = None if filter is None else matcher(filter)
-        read = await asyncio.to_thread(read_question, words)  # a text that was pasted is long
+        if len(words) <= ASKED_CHARS:
+            read = read_question(words)
+        else:  # a text that was pasted
+            read = await asyncio.to_thread(read_question, words)
         while True:
-            matches = await self._index.query(
-                namespace("documents", tenant_id), question, top_k=asked, filter=filter
-            )
+            matches = await self._nearest(tenant_id, question, asked, filter)
             looked = await self._look(tenant_id, read, matches, asked)
             candidates = await self._candidates(tenant_id, question, matches, looked, test)
             found = await self._told(tenant_id, rank(candidates), test, top_k)
@@ -153,6 +155,14 @@ class DocumentSearch:
         )
         return {id for id, document_id in ids.items() if document_id in good}
 
+    async def _nearest(
+        self, tenant_id: str, question: Values | None, top_k: int, filter: Filter | None
+    ) -> list[Match]:
+        if question is None:
+            return []
+        where = namespace("documents", tenant_id)
+        return await self._index.query(where, question, top_k=top_k, filter=filter)
+
     async def _look(
         self, tenant_id: str, question: Question, matches: Sequence[Match], limit: int
     ) -> Looked:
@@ -164,7 +174,7 @@ class DocumentSearch:
     async def _candidates(
         self,
         tenant_id: str,
-        question: Values,
+        question: Values | None,
         matches: Sequence[Match],
         looked: Looked,
         test: Test | None,
@@ -178,14 +188,17 @@ class DocumentSearch:
             ids = await self._passing(tenant_id, ids, test)
         ids = dict(islice(ids.items(), MOST_FETCHED))
         where = namespace("documents", tenant_id)
-        vectors = await self._index.fetch(where, list(ids.values())) if ids else {}
+        asks_index = bool(ids) and question is not None
+        vectors = await self._index.fetch(where, list(ids.values())) if asks_index else {}
         found = [
             Candidate(match.id, chunk[0], match.score, looked.chunks.get(chunk, NOTHING))
             for chunk, match in by_meaning.items()
         ]
         for chunk, id in ids.items():
             held = vectors.get(id)
-            score = None if held is None else _cosine(question, held.values)
+            score = None
+            if held is not None and question is not None:
+                score = _cosine(question, held.values)
             found.append(Candidate(id, chunk[0], score, looked.chunks[chunk]))
         return found
 
@@ -209,32 +222,32 @@ class DocumentSearch:
         good = [it for it in ranked if passes(it.candidate, gate)]
         bad = [it for it in ranked if not passes(it.candidate, gate)]
         bad.sort(key=lambda it: -(it.candidate.score or 0.0))
-        passed: list[Passage] = []
-        held_back: set[str] = set()
         at_once = top_k + SPARE
-        for start in range(0, len(good), at_once):
-            live, hidden = await self._live(tenant_id, good[start : start + at_once], test)
-            passed += live
-            held_back |= hidden
+        # What fell short comes with the first that passed: mostly, one read is all.
+        live, hidden = await self._live(tenant_id, [*good[:at_once], *bad[:SPARE]], test)
+        fell_short = {it.candidate.id for it in bad[:SPARE]}
+        below = [passage.score for passage in live if passage.id in fell_short]
+        passed = [passage for passage in live if passage.id not in fell_short]
+        held_back = {document for id, document in hidden.items() if id not in fell_short}
+        for start in range(at_once, len(good), at_once):
             if len(passed) >= top_k:
                 break
-        below, _ = await self._live(tenant_id, bad[:SPARE], test)
+            live, hidden = await self._live(tenant_id, good[start : start + at_once], test)
+            passed += live
+            held_back |= set(hidden.values())
         return Found(
-            tuple(passed[:top_k]),
-            gate,
-            max((passage.score for passage in below), default=None),
-            tuple(sorted(held_back)),
+            tuple(passed[:top_k]), gate, max(below, default=None), tuple(sorted(held_back))
         )
 
     async def _live(
         self, tenant_id: str, ranked: Sequence[Ranked], test: Test | None
-    ) -> tuple[list[Passage], set[str]]:
+    ) -> tuple[list[Passage], dict[str, str]]:
         """Return what SQL holds of some candidates, in their order, where it passes the test.
 
-        And the ids of the documents among them that are withheld.
+        And, by its id, the document of each passage that is withheld.
         """
         if not ranked:
-            return [], set()
+            return [], {}
         ids = {it.candidate.document_id for it in ranked}
 
         def read(connection: Connection) -> tuple[dict[str, Any], set[str]]:
@@ -245,11 +258,9 @@ class DocumentSearch:
         told = partial(_passages, tenant_id, ranked, rows, test)
         is_short = sum(len(row.text) for row in rows.values()) <= INLINE_CHARS
         found = told() if is_short else await asyncio.to_thread(told)
-        if not hidden:
-            return found, hidden
         of = {it.candidate.id: it.candidate.document_id for it in ranked}
         live = [one for one in found if of[one.id] not in hidden]
-        return live, {of[one.id] for one in found} & hidden
+        return live, {one.id: of[one.id] for one in found if of[one.id] in hidden}
 
 
 def _used(each: Mapping[str, Any], document_id: str) -> Ranked:

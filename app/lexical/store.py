@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -61,6 +61,16 @@ _NEW_ITEMS = lexical_items.insert().returning(_item.id, _item.ref, _item.part)
 _SIZE = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_item.length), 0)).where(
     _item.scope == sa.bindparam("of")
 )
+_STATE = _SIZE.add_columns(
+    sa.func.coalesce(sa.func.max(_item.id), 0), sa.func.coalesce(sa.func.sum(_item.id), 0)
+)
+_LAYOUT = sa.select(_item.id, _item.ref, _item.part, _item.units).where(
+    _item.scope == sa.bindparam("of")
+)
+_PLACES = sa.select(_posting.term, _posting.item, _posting.places).where(
+    _posting.scope == sa.bindparam("of"),
+    _posting.term.in_(sa.bindparam("words", expanding=True)),
+)
 _SIZE_OF_REF = _SIZE.where(_item.ref == sa.bindparam("ref"))
 
 
@@ -84,8 +94,7 @@ class Counted:
     postings: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """A term in one part of a ref. places: unit -> times; lengths: unit -> terms it has."""
 
     term: str
@@ -111,6 +120,18 @@ class Size:
 
     items: int
     length: int
+
+
+class State(NamedTuple):
+    """What a scope holds, told by four numbers: parts of refs, terms in all, newest and all ids.
+
+    An id is given once, so that a scope in the same state holds the same.
+    """
+
+    items: int
+    length: int
+    newest: int
+    ids: int
 
 
 def scope_of(kind: str, tenant_id: str, user_id: str = "") -> int:
@@ -179,11 +200,40 @@ def clear_some(connection: Connection, scope: int) -> dict[str, int]:
     return gone
 
 
-def size(connection: Connection, scope: int, *, left_out: str = "") -> Size:
-    """Return how much a scope holds, without a ref that is left out."""
-    whole = Size(*connection.execute(_SIZE, {"of": scope}).one())
+def state(connection: Connection, scope: int) -> State:
+    items, length, newest, ids = connection.execute(_STATE, {"of": scope}).one()
+    return State(items, int(length), newest, int(ids))
+
+
+def layout(connection: Connection, scope: int) -> list[tuple[int, str, int, Mapping[int, int]]]:
+    """Return (id, ref, part, unit -> terms it has) of all that a scope holds, by ref and part."""
+    rows = connection.execute(_LAYOUT, {"of": scope}).all()
+    found = [(id, ref, part, _pairs(units)) for id, ref, part, units in rows]
+    return sorted(found, key=lambda it: it[1:3])
+
+
+def places(
+    connection: Connection, scope: int, terms: Collection[str]
+) -> list[tuple[str, int, Mapping[int, int]]]:
+    """Return (term, id of a part, unit -> times) of some terms."""
+    return [
+        (term, item, _few_pairs(written))
+        for some in in_parts(terms)
+        for term, item, written in connection.execute(_PLACES, {"of": scope, "words": some}).all()
+    ]
+
+
+def size(
+    connection: Connection, scope: int, *, left_out: str = "", whole: State | None = None
+) -> Size:
+    """Return how much a scope holds, without a ref that is left out.
+
+    whole: its state, where that has been read.
+    """
+    if whole is None:
+        whole = state(connection, scope)
     if not left_out:
-        return whole
+        return Size(whole.items, whole.length)
     own = Size(*connection.execute(_SIZE_OF_REF, {"of": scope, "ref": left_out}).one())
     return Size(whole.items - own.items, whole.length - own.length)
 
@@ -234,17 +284,27 @@ def best(
     """
     if not weights:
         return []
-    weight = sa.case(weights, value=_posting.term)
-    earned = sa.func.sum(weight) / (_item.length + 2.0 * length)
-    statement = (
+    told: dict[str, Any] = {"of": scope, "average": 2.0 * length, "most": limit}
+    for number, (term, weight) in enumerate(weights.items()):
+        told |= {f"term{number}": term, f"weight{number}": weight}
+    return [Item(*row) for row in connection.execute(_earning(len(weights)), told).all()]
+
+
+@cache
+def _earning(terms: int) -> sa.Select[Any]:
+    """Return what reads the items that earn most by so many terms."""
+    words = [sa.bindparam(f"term{number}", type_=sa.Text) for number in range(terms)]
+    weights = [sa.bindparam(f"weight{number}", type_=sa.Float) for number in range(terms)]
+    weight = sa.case(dict(zip(words, weights, strict=True)), value=_posting.term)
+    average = sa.bindparam("average", type_=sa.Float)
+    return (
         sa.select(_item.id, _item.ref, _item.part, _item.length)
         .join(lexical_postings, _posting.item == _item.id)
-        .where(_posting.scope == sa.bindparam("of"), _posting.term.in_(list(weights)))
+        .where(_posting.scope == sa.bindparam("of"), _posting.term.in_(words))
         .group_by(_item.id, _item.ref, _item.part, _item.length)
-        .order_by(earned.desc(), _item.id)
-        .limit(limit)
+        .order_by((sa.func.sum(weight) / (_item.length + average)).desc(), _item.id)
+        .limit(sa.bindparam("most", type_=sa.Integer))
     )
-    return [Item(*row) for row in connection.execute(statement, {"of": scope})]
 
 
 def items(connection: Connection, scope: int, refs: Mapping[str, Collection[int]]) -> list[Item]:
@@ -282,7 +342,7 @@ def lookup(
             lengths = read.get(row.units)
             if lengths is None:
                 lengths = read[row.units] = _pairs(row.units)
-            found.append(Hit(row.term, row.ref, row.part, _pairs(row.places), lengths))
+            found.append(Hit(row.term, row.ref, row.part, _few_pairs(row.places), lengths))
     return found
 
 
@@ -335,6 +395,11 @@ def _written(numbers: Mapping[int, int]) -> str:
 
 def _pairs(written: str) -> dict[int, int]:
     return {int(key): int(value) for key, _, value in (p.partition(":") for p in written.split())}
+
+
+@lru_cache(maxsize=16_384)
+def _few_pairs(written: str) -> Mapping[int, int]:
+    return _pairs(written)
 
 
 @lru_cache(maxsize=4_096)

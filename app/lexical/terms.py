@@ -145,6 +145,12 @@ def _terms(text: str, *, is_query: bool) -> Iterator[str]:
         yield from _of(match.lastgroup or "", match[0], is_query=is_query)
 
 
+def lookups() -> tuple[int, int]:
+    """Return how many words' terms were known already, and how many were not."""
+    known = _of.cache_info()
+    return known.hits, known.misses
+
+
 @lru_cache(maxsize=65_536)
 def _of(kind: str, piece: str, *, is_query: bool) -> tuple[str, ...]:
     """Return the terms of a piece of a text; most pieces come again."""

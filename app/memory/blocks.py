@@ -92,15 +92,15 @@ class Blocks:
         self._withholds = withholds
 
     async def of(self, tenant_id: str, user_id: str) -> list[Block]:
-        """Return the blocks that stand in prompts: neither empty nor withheld, human first."""
+        """Return the blocks that stand in prompts. See `within`."""
+        return await self._database.read(lambda c: self.within(c, tenant_id, user_id))
 
-        def read(connection: Connection) -> list[Block]:
-            rows = connection.execute(_OF, {"tenant": tenant_id, "user": user_id}).all()
-            refs = {block_ref(user_id, row.label): Block(*row) for row in rows}
-            hidden = quarantine.withheld(connection, tenant_id, "block", refs, self._withholds)
-            return [block for ref, block in refs.items() if ref not in hidden]
-
-        return await self._database.read(read)
+    def within(self, connection: Connection, tenant_id: str, user_id: str) -> list[Block]:
+        """Return them as a transaction sees them: neither empty nor withheld, human first."""
+        rows = connection.execute(_OF, {"tenant": tenant_id, "user": user_id}).all()
+        refs = {block_ref(user_id, row.label): Block(*row) for row in rows}
+        hidden = quarantine.withheld(connection, tenant_id, "block", refs, self._withholds)
+        return [block for ref, block in refs.items() if ref not in hidden]
 
     async def get(self, tenant_id: str, user_id: str, label: Label) -> Block:
         """Return a block, an emptied one too. Raises `NotFound`."""

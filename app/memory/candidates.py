@@ -16,17 +16,19 @@ import numpy as np
 from app.db import Connection, Database
 from app.db.tables import micros
 from app.index.base import Match, Values
-from app.lexical.store import Hit, Size
+from app.lexical.store import Size
 from app.lexical.terms import index_terms
 from app.llm.base import Embedder
 from app.memory.fusion import Floats
 from app.memory.lexicon import FACT, fact_ref
-from app.memory.matching import matched
+from app.memory.matching import Matched, document_times, matched
+from app.memory.postings import Postings
 from app.memory.recall_rows import (
     Clue,
     First,
     Whose,
     read_clues,
+    read_clues_alone,
     read_holding,
     read_late,
     read_notes,
@@ -48,6 +50,8 @@ from app.text.sentences import is_question, sentences
 MOST_LATE = 32  # sessions that are ranked by their texts, and texts embedded for it
 MOST_EMBEDDED = 160
 MOST_ASKED = 12  # terms of a question that has one answer
+INLINE_NUMBERS = 500_000  # weighing so many takes less time than asking another thread
+MANY_ALONE = 100  # if they are most of all, to read all takes less time
 CLUES = 5  # the facts that fit best: their words find what the question's own do not
 MESSAGE = "\x1e"
 DAY = 86_400e6  # microseconds
@@ -57,11 +61,14 @@ DAY = 86_400e6  # microseconds
 class Field:
     """One question's search. rows: what a message or a fact is shown from, by ref.
 
+    question: None where only the words are searched.
+
     overtaken: whose answer is over -> where it is said what holds now.
     """
 
     whose: Whose
-    question: Values
+    postings: Postings
+    question: Values | None
     matches: Sequence[Match]
     is_all: bool
     first: First
@@ -72,6 +79,7 @@ class Field:
     weights: Weights = field(default_factory=lambda: Weights(()))
     rows: dict[str, Any] = field(default_factory=dict)
     fact_cosines: dict[str, float] = field(default_factory=dict)
+    fact_sessions: dict[str, str] = field(default_factory=dict)  # "" where one stands alone
     fact_places: Mapping[tuple[str, int], float] = field(default_factory=dict)
     overtaken: Mapping[str, str] = field(default_factory=dict)
 
@@ -80,12 +88,21 @@ class Field:
         now = micros(self.now)
         return np.array([(now - c.moment) / DAY for c in self.weights.candidates])
 
-    def admits(self, clue: Clue) -> bool:
-        if clue.is_over(self.now):
-            return False
-        return (clue.session_id is None or clue.session_id != self.left_out) and self.span.holds(
-            clue.learned_at, clue.last_seen_at
-        )
+    @property
+    def at(self) -> int:
+        return micros(self.now)
+
+    def admits(self, clues: Iterable[Clue]) -> list[Clue]:
+        """Return the clues that are not over, lie in the span, and are of no session left out."""
+        at, (since, until) = self.at, self.span.bounds()
+        return [
+            clue
+            for clue in clues
+            if not clue.is_over(at)
+            and (clue.session_id is None or clue.session_id != self.left_out)
+            and clue.last_seen_at >= since
+            and clue.learned_at <= until
+        ]
 
 
 async def of_memories(
@@ -106,21 +123,24 @@ async def of_memories(
     late = sorted((one for one in known if one.is_late), key=lambda one: one.updated_at)
     late_ids = [one.session_id for one in late[-MOST_LATE:]]
 
-    def read(connection: Connection) -> tuple[dict[str, Clue], list[str], list[Hit], list[Held]]:
+    def read(connection: Connection) -> tuple[dict[str, Clue], list[str], Matched, list[Held]]:
         clues = _clues(connection, found) if memory_type in (None, "episode") else {}
         found.overtaken = _overtaken(connection, found, clues)
         more = _clue_terms(found, clues)
-        wider = read_notes(connection, found.whose, more, first.noted_size) if more else []
-        return clues, more, wider, read_late(connection, found.whose, late_ids)
+        noted = read_notes(
+            connection, found.whose, first, more, found.left_out or "", found.postings
+        )
+        if memory_type is None:
+            clues |= _clues_by_words(connection, found, noted, clues)
+        held = read_late(connection, found.whose, late_ids) if late_ids else []
+        return clues, more, noted, held
 
-    clues, more, wider, held = await database.read(read)
+    clues, more, noted, held = await database.read(read)
+    at = found.at
     alone = [
         clue
-        for clue in clues.values()
-        if memory_type is None
-        and clue.number is None
-        and found.admits(clue)
-        and clue.holds(found.now)
+        for clue in found.admits(clues.values() if memory_type is None else ())
+        if clue.number is None and clue.holds(at)
     ]
     found.rows = {**messages, **{fact_ref(clue.fact_id): clue.fact_id for clue in alone}}
     found.weights = Weights(
@@ -130,13 +150,15 @@ async def of_memories(
                 Candidate("message", ref, row.session_id, micros(row.created_at))
                 for ref, row in messages.items()
             ),
-            *(Candidate("fact", fact_ref(c.fact_id), "", micros(c.last_seen_at)) for c in alone),
+            *(Candidate("fact", fact_ref(c.fact_id), "", c.last_seen_at) for c in alone),
         ],
         facts_a_message=first.facts_a_message,
     )
     cosines = [*_told(found, clues), *await _fresh(found, embedder, messages, held, clues)]
-    # In a thread: many words in many conversations take long enough to hold up other requests.
-    await asyncio.to_thread(_take, found, cosines, messages, more, wider)
+    if noted.times.size + first.said.times.size < INLINE_NUMBERS:
+        _take(found, cosines, messages, more, noted)
+    else:  # many words in many conversations take long enough to hold up other requests
+        await asyncio.to_thread(_take, found, cosines, messages, more, noted)
 
 
 def _take(
@@ -144,15 +166,14 @@ def _take(
     cosines: Sequence[Cosine],
     messages: Mapping[str, Any],
     more: Sequence[str],
-    wider: Sequence[Hit],
+    wide: Matched,
 ) -> None:
     """Take what vectors and words tell of the candidates."""
     first, weights = found.first, found.weights
     weights.take_cosines(cosines, is_all=found.is_all)
     here, here_size = hits_in({ref: _line(row) for ref, row in messages.items()}, first.terms)
-    said = matched([*first.said, *here], first.terms)
+    said = first.said.after(matched(here, first.terms)) if here else first.said
     every = [*first.terms, *more]
-    wide = matched([*first.noted, *wider], every)
     noted = wide.of_first(len(first.terms))
     weights.take_words(first.terms, said, _sum(first.said_size, here_size), noted, first.noted_size)
     found.fact_places = fact_places(first.terms, noted)
@@ -167,19 +188,18 @@ async def of_facts(
 ) -> None:
     """Weigh the user's facts that hold at the time, each by itself."""
     first = found.first
-    hits, size = facts_apart(first.noted)
+    hits, size = facts_apart(first.noted_hits)
     noted = matched(hits, first.terms)
     nothing = matched([], first.terms)
-    places = fact_places(first.terms, matched(first.noted, first.terms))
-    clues = await database.read(lambda c: _clues(c, found, places))
-    mine = [clue for clue in clues.values() if found.admits(clue) and clue.holds(found.now)]
+    places = fact_places(first.terms, matched(first.noted_hits, first.terms))
+    alone = [hit.ref.removeprefix(FACT) for hit in first.noted_hits if hit.ref.startswith(FACT)]
+    clues = await database.read(lambda c: _clues(c, found, places, alone))
+    at = found.at
+    mine = [clue for clue in found.admits(clues.values()) if clue.holds(at)]
     refs = {_apart(clue): clue for clue in mine}
     found.rows = {ref: clue.fact_id for ref, clue in refs.items()}
     found.weights = Weights(
-        [
-            Candidate("fact", ref, c.session_id or "", micros(c.last_seen_at))
-            for ref, c in refs.items()
-        ]
+        [Candidate("fact", ref, c.session_id or "", c.last_seen_at) for ref, c in refs.items()]
     )
     told = {clue.fact_id: (ref, clue) for ref, clue in refs.items()}
     near = [
@@ -211,13 +231,28 @@ def _fact_matches(found: Field) -> list[tuple[str, float]]:
 
 
 def _clues(
-    connection: Connection, found: Field, places: Collection[tuple[str, int]] = ()
+    connection: Connection,
+    found: Field,
+    places: Collection[tuple[str, int]] = (),
+    alone: Collection[str] = (),
 ) -> dict[str, Clue]:
     """Read the facts that the index, the words and the clock point to."""
-    alone = [hit.ref.removeprefix(FACT) for hit in found.first.noted if hit.ref.startswith(FACT)]
     told = [fact.fact_id for fact in found.first.told]
     ids = dict.fromkeys([*(fact_id for fact_id, _ in _fact_matches(found)), *told, *alone])
     return read_clues(connection, found.whose, list(ids), places)
+
+
+def _clues_by_words(
+    connection: Connection, found: Field, noted: Matched, clues: Mapping[str, Clue]
+) -> dict[str, Clue]:
+    """Read the other facts that stand alone and have one of the question's words."""
+    holds = (document_times(noted.of_first(len(found.first.terms))) > 0).any(axis=0)
+    refs = (noted.refs[at] for at in np.flatnonzero(holds).tolist())
+    ids = [ref.removeprefix(FACT) for ref in refs if ref.startswith(FACT)]
+    if len(ids) > MANY_ALONE and 2 * len(ids) > found.first.noted_size.items:
+        every = read_clues_alone(connection, found.whose)
+        return {id: every[id] for id in ids if id in every and id not in clues}
+    return read_clues(connection, found.whose, [id for id in ids if id not in clues])
 
 
 def _overtaken(connection: Connection, found: Field, clues: dict[str, Clue]) -> dict[str, str]:
@@ -233,7 +268,7 @@ def _overtaken(connection: Connection, found: Field, clues: dict[str, Clue]) -> 
     asked = frozenset(found.first.terms)
     if any(asked.issuperset(index_terms(clue.value)) for clue in same):
         return {}
-    over = [clue for clue in same if clue.is_over(found.now)]
+    over = [clue for clue in same if clue.is_over(found.at)]
     holding = read_holding(connection, found.whose, near[0].key, found.now) if over else None
     if holding is None:
         return {}
@@ -242,12 +277,9 @@ def _overtaken(connection: Connection, found: Field, clues: dict[str, Clue]) -> 
 
 def _clue_terms(found: Field, clues: dict[str, Clue]) -> list[str]:
     """Return the words of the facts that fit best, and of related names, less the question's."""
-    best = [
-        clues[fact_id].statement
-        for fact_id, _ in _fact_matches(found)
-        if fact_id in clues and found.admits(clues[fact_id])
-    ]
-    words = (term for text in [*best[:CLUES], *found.names] for term in index_terms(text))
+    near = [clues[fact_id] for fact_id, _ in _fact_matches(found) if fact_id in clues]
+    best = [clue.statement for clue in found.admits(near)[:CLUES]]
+    words = (term for text in [*best, *found.names] for term in index_terms(text))
     return [term for term in dict.fromkeys(words) if term not in found.first.terms]
 
 
@@ -258,10 +290,12 @@ def _told(found: Field, clues: dict[str, Clue]) -> Iterable[Cosine]:
         if kind != "fact":
             session_id = str(match.metadata.get("session_id", ""))
             yield Cosine(session_id, "exchange" if kind == "exchange" else "summary", match.score)
+    at = found.at
     for fact_id, score in _fact_matches(found):
         clue = clues.get(fact_id)
-        if clue is not None and not clue.is_over(found.now):
+        if clue is not None and not clue.is_over(at):
             found.fact_cosines[fact_id] = max(score, found.fact_cosines.get(fact_id, 0.0))
+            found.fact_sessions[fact_id] = clue.session_id or ""
             yield Cosine(_home(clue), "fact", score)
 
 
@@ -293,17 +327,18 @@ async def _fresh(
     late.sort(key=lambda it: it[0])
     texts += [it for _, it in late[:MOST_EMBEDDED]]
     cosines = await _embedded(found, embedder, texts)
-    for one, (_, kind, text) in zip(cosines, texts, strict=True):
+    for one, (_, kind, text) in zip(cosines, texts, strict=False):
         if kind == "fact" and text in facts:
             found.fact_cosines[facts[text]] = one.score
+            found.fact_sessions[facts[text]] = one.ref
     return cosines
 
 
 async def _embedded(
     found: Field, embedder: Embedder, texts: Sequence[tuple[str, str, str]]
 ) -> list[Cosine]:
-    """Return the cosines of texts, given with their ref and kind."""
-    if not texts:
+    """Return the cosines of texts, given with their ref and kind; none without a vector."""
+    if not texts or found.question is None:
         return []
     vectors = await embedder.embed([text for _, _, text in texts])
     scores = np.maximum(vectors @ found.question, 0.0)

@@ -38,6 +38,7 @@ from app.memory.vectors import Held, held, ids_of, settled, vectors_of
 from app.redact import Redactor
 from app.sessions.base import Message, Session, SessionStore
 from app.sessions.rows import lock_session, of_session
+from app.telemetry import as_logged
 from app.text.zones import zone_or_utc
 from app.usage import Bill, Ledger
 
@@ -139,7 +140,9 @@ class Checkpoints:
         await self._queue.finish(claim, close)
 
     async def _sync(self, claim: Claim) -> None:
-        await self._push(claim.tenant_id, claim.payload["session_id"], again=True)
+        tenant_id, session_id = claim.tenant_id, claim.payload["session_id"]
+        await self._sessions.let_go(tenant_id, [session_id])  # of one that was deleted, if it is
+        await self._push(tenant_id, session_id, again=True)
         await self._queue.finish(claim, lambda _: None)
 
     async def _cover_what_is_new(self, claim: Claim) -> Session | None:
@@ -268,7 +271,8 @@ def _is_indexed(memory: Held) -> bool:
 
 def _log_refused(session: Session, believed: Believed) -> None:
     for reason, count in believed.refused.items():
-        log.info("refused %s facts of session %s: %s", count, session.session_id, reason)
+        named = as_logged(session.tenant_id, session.session_id)
+        log.info("refused %s facts of session %s: %s", count, named, reason)
 
 
 def _page(tenant_id: str, last: str, connection: Connection) -> Sequence[str]:

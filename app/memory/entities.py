@@ -129,7 +129,7 @@ class Entities:
         What the text says itself is left out; at most 20, what was said last first.
         """
         now = self._clock()
-        return await self._database.read(lambda c: _related(c, tenant_id, user_id, text, now))
+        return await self._database.read(lambda c: related(c, tenant_id, user_id, text, now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +233,15 @@ def _merged(rows: Sequence[Any]) -> Merged:
     )
 
 
-def _related(
+def related(
     connection: Connection, tenant_id: str, user_id: str, text: str, at: datetime
 ) -> list[str]:
+    """Read what `Entities.related` returns, by the facts that hold at a time."""
     which = {"tenant": tenant_id, "user": user_id, "at": at}
-    merged = merge(connection.execute(_ROWS, which).all())
+    rows = connection.execute(_ROWS, which).all()
+    if not rows:
+        return []
+    merged = merge(rows)
     by_name = Names(_index(merged))
     named = by_name.within(text)[:MOST_NAMED]
     if not named:

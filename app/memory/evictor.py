@@ -28,6 +28,7 @@ from app.memory.fact_sync import Job
 from app.memory.forgetting import Forgotten, forget_facts, forget_session
 from app.memory.judged import Judged, Seen, User, judge, look_again, openings, users
 from app.sessions.rows import lock_session
+from app.telemetry import as_logged
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +166,8 @@ class Evictor:
         taken = await self._database.write(partial(_forget, user, each, seen, policy, now))
         if taken is None:
             return so_far
-        log.info("evicted %s %s of tenant %s: %s", each.kind, each.id, user.tenant_id, each.reason)
+        named = as_logged(user.tenant_id, each.id)  # an episode has its session's id
+        log.info("evicted %s %s of tenant %s: %s", each.kind, named, user.tenant_id, each.reason)
         waits = so_far.waiting_vectors > 0  # the index fails: a worker tries it again
         for job in taken.jobs:
             waits = waits or await self._run_now(user.tenant_id, job.kind, job.key) is not None

@@ -27,17 +27,29 @@ FEW = 30
 class Matched:
     """The units of the documents that hold a term, in order.
 
-    units: (document, unit number); of: each unit's document. times: (terms, units).
+    numbers: of the units; of: each unit's document. times: (terms, units).
     day_times: (terms, documents), day_lengths: what the days' unit adds to each unit of it.
     """
 
     refs: Sequence[str]
-    units: Sequence[tuple[int, int]]
+    numbers: Places
     of: Places
     lengths: Floats
     times: Floats
     day_times: Floats
     day_lengths: Floats
+
+    def after(self, other: Matched) -> Matched:
+        """Return another's documents with these behind them; of the same terms."""
+        return Matched(
+            (*other.refs, *self.refs),
+            np.concatenate((other.numbers, self.numbers)),
+            np.concatenate((other.of, self.of + len(other.refs))),
+            np.concatenate((other.lengths, self.lengths)),
+            np.concatenate((other.times, self.times), axis=1),
+            np.concatenate((other.day_times, self.day_times), axis=1),
+            np.concatenate((other.day_lengths, self.day_lengths)),
+        )
 
     def of_first(self, terms: int) -> Matched:
         """Return the same for only so many of the terms."""
@@ -49,13 +61,15 @@ def matched(hits: Sequence[Hit], terms: Sequence[str]) -> Matched:
     parts = _parts(hits)
     refs: dict[str, int] = {}
     place: dict[tuple[str, int], dict[int, int]] = {}
-    units: list[tuple[int, int]] = []
+    units: list[int] = []
+    of: list[int] = []
     lengths: list[int] = []
     for which in sorted(parts):
         document = refs.setdefault(which[0], len(refs))
         numbers = sorted(number for number in parts[which] if number != DAYS)
         place[which] = dict(zip(numbers, range(len(units), len(units) + len(numbers)), strict=True))
-        units += [(document, number) for number in numbers]
+        units += numbers
+        of += [document] * len(numbers)
         lengths += [parts[which][number] for number in numbers]
     row_of = {term: row for row, term in enumerate(terms)}
     day_times = np.zeros((len(terms), len(refs)))
@@ -75,8 +89,8 @@ def matched(hits: Sequence[Hit], terms: Sequence[str]) -> Matched:
         times[rows, columns] = counts
     return Matched(
         tuple(refs),
-        units,
-        np.array([document for document, _ in units], np.intp),
+        np.array(units, np.intp),
+        np.array(of, np.intp),
         np.array(lengths, np.float64),
         times,
         day_times,

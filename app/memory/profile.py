@@ -68,7 +68,13 @@ class Profile:
         self._withholds = withholds
 
     async def of(self, tenant_id: str, user_id: str, at: datetime) -> list[Fact]:
-        """Return the facts, preferences and open actions that hold at a time.
+        """Return the facts, preferences and open actions that hold at a time. See `within`."""
+        return await self._database.read(lambda c: self.within(c, tenant_id, user_id, at))
+
+    def within(
+        self, connection: Connection, tenant_id: str, user_id: str, at: datetime
+    ) -> list[Fact]:
+        """Return them as a transaction sees them.
 
         Critical ones first, then pinned ones, then by kind; within it by how often and how lately
         they were said. No kind crowds out the others.
@@ -82,13 +88,10 @@ class Profile:
             "most": self._max_facts,
             "withheld": list(self._withholds),
         }
+        found = [Fact(*row) for row in connection.execute(_PROFILE, which)]
+        return self._fitting(sorted(found, key=_order))
 
-        def read(connection: Connection) -> list[Fact]:
-            return [Fact(*row) for row in connection.execute(_PROFILE, which)]
-
-        return self._within(sorted(await self._database.read(read), key=_order))
-
-    def _within(self, found: Sequence[Fact]) -> list[Fact]:
+    def _fitting(self, found: Sequence[Fact]) -> list[Fact]:
         """Return what fits: the marked ones, a share of each kind in turn, then what is next."""
         share = max(1, self._max_facts // len(KINDS))
         taken: dict[FactKind, int] = dict.fromkeys(KINDS, 0)

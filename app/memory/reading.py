@@ -154,8 +154,11 @@ class Reader:
             return prose
 
     async def _complete(self, prompt: Sequence[Say], bill: Bill) -> Completion:
+        bill.begin()
         try:
-            done = await self._model.complete(prompt, max_tokens=self._reply_tokens)
+            done = await self._model.complete(
+                prompt, max_tokens=self._reply_tokens, is_awaited=False
+            )
         except BaseException as error:
             asked = sum(estimate_tokens(say.content) for say in prompt)
             bill.add_broken("checkpoint", self._model.name, error, input_tokens=asked)

@@ -16,26 +16,28 @@ from typing import Any
 
 import numpy as np
 
-from app.db import Database
+from app.db import Connection, Database
 from app.index.base import Filter, Index, Match, Values, namespace
 from app.lexical.terms import query_terms
 from app.llm.base import Embedder
 from app.memory.candidates import Field, of_facts, of_memories
 from app.memory.days import asks_for_the_latest, day_terms, without_latest
-from app.memory.entities import Entities
+from app.memory.entities import related
 from app.memory.fusion import Floats, faded, relevance
 from app.memory.listing import latest
+from app.memory.postings import Postings
 from app.memory.recall_rows import First, Whose, read_first
 from app.memory.recalled import EVER as EVER
 from app.memory.recalled import Memory as Memory
 from app.memory.recalled import Recalled as Recalled
 from app.memory.recalled import RecordType as RecordType
 from app.memory.recalled import Span as Span
-from app.memory.showing import Fitting, Ranked, reload, show
+from app.memory.showing import SPARE, Fitting, Ranked, reload, show
 from app.memory.weighing import LEXICAL_SHARE
 from app.quarantine import BLOCKED, State
 
 NEAREST = 200  # vectors asked for: with more, no question of LoCoMo ranks better
+INLINE_CHARS = 2_000  # of a question that is cut into terms without asking another thread
 MOST_TERMS = 64  # of a question that are looked up: a text that was pasted has thousands
 OVERTAKEN = 0.9  # what is over comes after what holds now
 LATEST_WEIGHT = 0.1  # a day, where the question asks for the latest
@@ -65,7 +67,6 @@ class Recall:
         database: Database,
         index: Index,
         embedder: Embedder,
-        entities: Entities,
         *,
         threshold: float,
         fact_threshold: float,
@@ -77,20 +78,20 @@ class Recall:
         self._database = database
         self._index = index
         self._embedder = embedder
-        self._entities = entities
         self._threshold = threshold
         self._fact_threshold = max(threshold, fact_threshold)
         self._top_k = top_k
         self._recency = recency
         self._clock = clock
         self._withholds = withholds
+        self._postings = Postings()
         self._catching_up = timedelta(seconds=index.lag_seconds)
 
     async def search(
         self,
         tenant_id: str,
         user_id: str,
-        question: Values,
+        question: Values | None,
         *,
         words: str = "",
         top_k: int | None = None,
@@ -105,6 +106,7 @@ class Recall:
         One passes whose cosine reaches the gate of its kind, one that has enough of the question's
         words in one passage, and one that holds a name related to whom the question names; a
         `threshold` gates the cosine alone. What passed is ordered by all readings together.
+        question: None searches by the words alone, without the index and the embedder.
         """
         top_k = self._top_k if top_k is None else top_k
         gates = Gates(
@@ -117,14 +119,17 @@ class Recall:
             return Recalled((), told, None)
         whose = Whose(tenant_id, user_id, self._withholds)
         now = span.as_of or self._clock()
-        terms = await asyncio.to_thread(_terms, words)  # a text that was pasted is long
-        matches, first, names = await asyncio.gather(
+        if len(words) <= INLINE_CHARS:
+            terms = _terms(words)
+        else:  # a text that was pasted
+            terms = await asyncio.to_thread(_terms, words)
+        matches, (first, names) = await asyncio.gather(
             self._nearest(whose, question, span, memory_type, leave_out_session),
-            self._read(whose, terms, leave_out_session),
-            self._related(whose, words, memory_type),
+            self._read(whose, words, terms, leave_out_session, memory_type),
         )
         field = Field(
             whose,
+            self._postings,
             question,
             matches,
             len(matches) < NEAREST,
@@ -139,13 +144,15 @@ class Recall:
         if recency is None:
             is_for_latest = asks_for_the_latest(words) and not day_terms(words)
             recency = max(LATEST_WEIGHT, self._recency) if is_for_latest else self._recency
-        ranked, own_miss, fact_miss = _ranked(field, gates, recency)
+        ranked, own_miss, fact_miss = _ranked(field, gates, recency, top_k + SPARE)
         only_facts = not ranked and own_miss is None and fact_miss is not None
         if memory_type == "fact" or only_facts:
             told, below = gates.fact, fact_miss
         else:
             told, below = gates.own, own_miss
-        fitting = Fitting(field.fact_cosines, gates.fact, field.fact_places, now)
+        fitting = Fitting(
+            field.fact_cosines, gates.fact, field.fact_places, field.fact_sessions, now
+        )
         found = await show(self._database, whose, ranked, top_k, fitting) if ranked else ()
         return Recalled(found, told, below)
 
@@ -182,13 +189,13 @@ class Recall:
     async def _nearest(
         self,
         whose: Whose,
-        question: Values,
+        question: Values | None,
         span: Span,
         memory_type: RecordType | None,
         left_out: str | None,
     ) -> list[Match]:
-        if memory_type == "message":
-            return []  # they are in no index
+        if question is None or memory_type == "message":
+            return []  # messages are in no index
         mine: list[Filter] = [{"user_id": {"$eq": whose.user_id}}]
         if left_out is not None:
             mine.append({"session_id": {"$ne": left_out}})
@@ -203,16 +210,34 @@ class Recall:
             filter=mine[0] if len(mine) == 1 else {"$and": mine},
         )
 
-    async def _read(self, whose: Whose, terms: Sequence[str], left_out: str | None) -> First:
-        changed_after = self._clock() - self._catching_up
-        return await self._database.read(
-            lambda c: read_first(c, whose, terms, left_out or "", changed_after)
-        )
+    async def _read(
+        self,
+        whose: Whose,
+        words: str,
+        terms: Sequence[str],
+        left_out: str | None,
+        memory_type: RecordType | None,
+    ) -> tuple[First, list[str]]:
+        """Read what goes beside the index's answer, and the names related to whom `words` names."""
+        now = self._clock()
+        changed_after = now - self._catching_up
+        names_count = bool(words) and memory_type in (None, "episode")
 
-    async def _related(self, whose: Whose, words: str, memory_type: RecordType | None) -> list[str]:
-        if not words or memory_type not in (None, "episode"):
-            return []
-        return await self._entities.related(whose.tenant_id, whose.user_id, words)
+        def read(connection: Connection) -> tuple[First, list[str]]:
+            first = read_first(
+                connection,
+                whose,
+                terms,
+                left_out or "",
+                changed_after,
+                self._postings,
+                only_facts=memory_type == "fact",
+            )
+            if not names_count:
+                return first, []
+            return first, related(connection, whose.tenant_id, whose.user_id, words, now)
+
+        return await self._database.read(read)
 
 
 def _terms(words: str) -> list[str]:
@@ -221,9 +246,12 @@ def _terms(words: str) -> list[str]:
 
 
 def _ranked(
-    field: Field, gates: Gates, recency: float
+    field: Field, gates: Gates, recency: float, most: int
 ) -> tuple[list[Ranked], float | None, float | None]:
-    """Return what passed, best first, and the best cosines that fell short: own, of facts."""
+    """Return what passed, best first, `most` of it, and the best cosines that fell short.
+
+    These are of the own ones, and of facts.
+    """
     weights = field.weights
     own, fact = weights.best("summary", "exchange"), weights.best("fact")
     near, by_fact = own >= gates.own, fact >= gates.fact
@@ -236,9 +264,10 @@ def _ranked(
     final = faded(base, days, recency)
     current = np.zeros_like(passed) if gates.only_cosines else _overtake(field, passed, final)
     passed = passed | current
+    by_final, by_days = (-final).tolist(), days.tolist()
     order = sorted(
-        (at for at in range(len(passed)) if passed[at]),
-        key=lambda at: (-final[at], days[at], weights.candidates[at].ref),
+        np.flatnonzero(passed).tolist(),
+        key=lambda at: (by_final[at], by_days[at], weights.candidates[at].ref),
     )
     names = ("dense", "fact", "lexical", "related", "current")
     ranked = [
@@ -256,7 +285,7 @@ def _ranked(
             ),
             field.rows.get(weights.candidates[at].ref),
         )
-        for at in order
+        for at in order[:most]
     ]
     return ranked, _miss(own, gates.own, passed), _miss(fact, gates.fact, passed)
 

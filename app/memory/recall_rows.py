@@ -23,6 +23,8 @@ from app.memory.base import Fact
 from app.memory.episodes import Episode
 from app.memory.fact_rows import own_names
 from app.memory.lexicon import NOTED, SAID
+from app.memory.matching import Matched
+from app.memory.postings import Postings
 from app.memory.vectors import Held, held_of_user
 from app.quarantine import BLOCKED, State, shown
 
@@ -99,10 +101,10 @@ _CLUE: tuple[sa.ColumnElement[Any], ...] = (
     _fact.session_id,
     _fact.number,
     _fact.statement,
-    _fact.valid_from,
-    _fact.valid_to,
-    _fact.learned_at,
-    _fact.last_seen_at,
+    *(
+        sa.type_coerce(at, sa.BigInteger)
+        for at in (_fact.valid_from, _fact.valid_to, _fact.learned_at, _fact.last_seen_at)
+    ),
     _fact.key,
     _fact.value,
 )
@@ -117,6 +119,7 @@ _HOLDING = _MY_CLUES.where(
     ),
 ).limit(2)
 _CLUES = _MY_CLUES.where(_fact.fact_id.in_(_IDS))
+_CLUES_ALONE = _MY_CLUES.where(_fact.number.is_(None))
 _READ_FACTS = sa.select(sa.func.count()).where(
     _fact.tenant_id == _TENANT, _fact.user_id == _USER, _fact.number.is_not(None)
 )
@@ -153,38 +156,40 @@ class Known(NamedTuple):
     is_late: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Clue:
-    """What recall needs of a fact to rank it; `number` is None if it stands alone."""
+class Clue(NamedTuple):
+    """What recall needs of a fact to rank it; `number` is None if it stands alone.
+
+    Its times are microseconds since the epoch, as those of `Known`.
+    """
 
     fact_id: str
     session_id: str | None
     number: int | None
     statement: str
-    valid_from: datetime
-    valid_to: datetime | None
-    learned_at: datetime
-    last_seen_at: datetime
+    valid_from: int
+    valid_to: int | None
+    learned_at: int
+    last_seen_at: int
     key: str
     value: str
 
-    def holds(self, at: datetime) -> bool:
+    def holds(self, at: int) -> bool:
         return self.valid_from <= at and not self.is_over(at)
 
-    def is_over(self, at: datetime) -> bool:
+    def is_over(self, at: int) -> bool:
         return self.valid_to is not None and self.valid_to <= at
 
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """What is read beside the query of the index."""
+    """What is read beside the query of the index. noted_hits: where only facts are asked for."""
 
     known: Sequence[Known]
     terms: Sequence[str]
-    said: Sequence[Hit]
+    said: Matched
     said_size: Size
-    noted: Sequence[Hit]
     noted_size: Size
+    noted_hits: Sequence[Hit]
     recent: Sequence[Any]
     facts_a_message: float
     told: Sequence[Fact]
@@ -196,6 +201,9 @@ def read_first(
     terms: Sequence[str],
     left_out: str,
     changed_after: datetime,
+    postings: Postings,
+    *,
+    only_facts: bool,
 ) -> First:
     """Read the user's sessions, where the question's words are, and what is newer than the index.
 
@@ -204,19 +212,27 @@ def read_first(
     show what it has acknowledged.
     """
     since = whose.shown(changed_after=changed_after)
-    known = [Known(*row) for row in connection.execute(_SESSIONS, since)]
+    known = [] if only_facts else list(map(Known._make, connection.execute(_SESSIONS, since).all()))
     scopes = [store.scope_of(kind, whose.tenant_id, whose.user_id) for kind in (SAID, NOTED)]
-    sizes = [store.size(connection, scope, left_out=left_out) for scope in scopes]
+    states = [store.state(connection, scope) for scope in scopes]
+    sizes = [
+        store.size(connection, scope, left_out=left_out, whole=state)
+        for scope, state in zip(scopes, states, strict=True)
+    ]
     read_facts = int(connection.execute(_READ_FACTS, whose.params()).scalar_one())
     told = [Fact(*row) for row in connection.execute(_TOLD_OF_LATE, whose.shown())]
     worth = _worth_a_look(connection, scopes, sizes, _of_others(connection, whose, terms))
     return First(
         known=known,
         terms=worth,
-        said=store.lookup(connection, scopes[0], worth, left_out=left_out),
+        said=postings.find(
+            connection, scopes[0], states[0], [] if only_facts else worth, left_out=left_out
+        ),
         said_size=sizes[0],
-        noted=store.lookup(connection, scopes[1], worth, left_out=left_out),
         noted_size=sizes[1],
+        noted_hits=store.lookup(connection, scopes[1], worth, left_out=left_out)
+        if only_facts
+        else [],
         facts_a_message=read_facts / max(sum(one.covered_seq for one in known), 1),
         recent=read_recent(connection, whose, left_out),
         told=[f for f in told if f.indexed_version < f.version or f.updated_at > changed_after],
@@ -237,12 +253,18 @@ def read_clues(
     """Read the facts that the indexes named, and that are still there, by id."""
     found: dict[str, Clue] = {}
     for some in in_parts(places):
-        rows = connection.execute(_CLUES_BY_PLACE, whose.shown(places=some))
-        found.update((row.fact_id, Clue(*row)) for row in rows)
+        rows = connection.execute(_CLUES_BY_PLACE, whose.shown(places=some)).all()
+        found.update((row[0], Clue._make(row)) for row in rows)
     for ids in in_parts(fact_ids):
-        rows = connection.execute(_CLUES, whose.shown(ids=ids))
-        found.update((row.fact_id, Clue(*row)) for row in rows)
+        rows = connection.execute(_CLUES, whose.shown(ids=ids)).all()
+        found.update((row[0], Clue._make(row)) for row in rows)
     return found
+
+
+def read_clues_alone(connection: Connection, whose: Whose) -> dict[str, Clue]:
+    """Read all facts that stand alone, by id."""
+    rows = connection.execute(_CLUES_ALONE, whose.shown()).all()
+    return {row[0]: Clue._make(row) for row in rows}
 
 
 def read_holding(connection: Connection, whose: Whose, key: str, at: datetime) -> Clue | None:
@@ -251,10 +273,20 @@ def read_holding(connection: Connection, whose: Whose, key: str, at: datetime) -
     return Clue(*rows[0]) if len(rows) == 1 else None
 
 
-def read_notes(connection: Connection, whose: Whose, terms: Sequence[str], size: Size) -> list[Hit]:
+def read_notes(
+    connection: Connection,
+    whose: Whose,
+    first: First,
+    more: Sequence[str],
+    left_out: str,
+    postings: Postings,
+) -> Matched:
+    """Read where in notes the question's words are, and some more."""
     scope = store.scope_of(NOTED, whose.tenant_id, whose.user_id)
-    worth = _worth_a_look(connection, [scope], [size], terms)
-    return store.lookup(connection, scope, worth)
+    common = set(more).difference(_worth_a_look(connection, [scope], [first.noted_size], more))
+    state = store.state(connection, scope)
+    terms = [*first.terms, *more]
+    return postings.find(connection, scope, state, terms, left_out=left_out, common=common)
 
 
 def read_late(connection: Connection, whose: Whose, session_ids: Collection[str]) -> list[Held]:

@@ -41,16 +41,24 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """Which facts fit a question: by id with their cosines, by place with their share of words."""
+    """Which facts fit a question: by id with their cosines, by place with their share of words.
+
+    sessions: whose each of the former is.
+    """
 
     cosines: Mapping[str, float]
     gate: float
     places: Mapping[tuple[str, int], float]
+    sessions: Mapping[str, str]
     at: datetime
 
-    @property
-    def near(self) -> set[str]:
-        return {fact_id for fact_id, cosine in self.cosines.items() if cosine >= self.gate}
+    def near(self, sessions: Collection[str]) -> set[str]:
+        """Return the facts of some sessions whose cosines pass."""
+        return {
+            fact_id
+            for fact_id, cosine in self.cosines.items()
+            if cosine >= self.gate and self.sessions[fact_id] in sessions
+        }
 
     def order(self, fact: Fact) -> tuple[float, int]:
         share = self.places.get((fact.session_id or "", fact.number or 0), 0.0)
@@ -66,7 +74,7 @@ async def show(
     alone = {str(one.row) for one in some if one.candidate.kind == "fact"}
     places = [place for place in fitting.places if place[0] in ids]
     episodes, facts = await database.read(
-        lambda c: read_texts(c, whose, ids, fitting.near | alone, places)
+        lambda c: read_texts(c, whose, ids, fitting.near(ids) | alone, places)
     )
     fit: defaultdict[str, list[Fact]] = defaultdict(list)
     for fact in sorted(facts.values(), key=fitting.order):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from app.lexical.terms import index_terms
 from app.memory import matching
 from app.memory.fusion import Floats, fuse
 from app.memory.lexicon import FACT, FACTS, SAID_AGAIN, SUMMARY
-from app.memory.matching import Matched
+from app.memory.matching import Matched, Places
 from app.memory.recalled import RecordType
 
 IN_A_ROW = 3  # messages of a passage: fewer miss the answer, more blur it (measured)
@@ -24,8 +24,7 @@ LEXICAL_SHARE = 0.4
 MOST_PLACES = 200  # facts of one user that are found by their words
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """What may be recalled. ref: what it is called in the lexical index.
 
     moment: when it was last spoken of, in microseconds since the epoch.
@@ -37,8 +36,7 @@ class Candidate:
     moment: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cosine:
+class Cosine(NamedTuple):
     """A text of a candidate and how near the question it is. kind: the name of a reading."""
 
     ref: str
@@ -57,6 +55,7 @@ class Weights:
         self.cosines: dict[str, Floats] = {}  # NaN where none is known
         self.lexical = np.zeros(len(candidates))  # the share of the question in one passage
         self.related = np.zeros(len(candidates), bool)
+        self._kinds = np.array([one.kind for one in candidates], "U7")
 
     def take_cosines(self, cosines: Iterable[Cosine], *, is_all: bool) -> None:
         """Take the best cosine of each kind.
@@ -95,12 +94,9 @@ class Weights:
         self._read("noted", ("episode", "fact"), noted, whole)
         telling = rarity(terms, said, noted, documents)
         for found, units in ((said, IN_A_ROW), (noted, 1)):
-            for ref, share in zip(
-                found.refs, matching.covered(found, telling, units=units), strict=True
-            ):
-                if ref in self.place:
-                    at = self.place[ref]
-                    self.lexical[at] = max(self.lexical[at], share)
+            shares = matching.covered(found, telling, units=units)
+            documents_here, places = self._places(found)
+            np.maximum.at(self.lexical, places, shares[documents_here])
 
     def take_clues(
         self,
@@ -146,13 +142,18 @@ class Weights:
         self, name: str, kinds: Collection[RecordType], found: Matched, scores: Floats
     ) -> None:
         reading = np.where(self._are(*kinds), 0.0, np.nan)
-        for ref, score in zip(found.refs, scores, strict=True):
-            if ref in self.place:
-                reading[self.place[ref]] = score
+        documents, places = self._places(found)
+        reading[places] = scores[documents]
         self.readings[name] = reading
 
+    def _places(self, found: Matched) -> tuple[Places, Places]:
+        """Return which documents are candidates, and which."""
+        places = np.array([self.place.get(ref, -1) for ref in found.refs], np.intp)
+        documents = np.flatnonzero(places >= 0)
+        return documents, places[documents]
+
     def _are(self, *kinds: RecordType) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return np.array([one.kind in kinds for one in self.candidates], bool)
+        return np.isin(self._kinds, kinds)
 
 
 def rarity(terms: Sequence[str], said: Matched, noted: Matched, documents: int) -> Floats:
@@ -167,14 +168,14 @@ def fact_places(terms: Sequence[str], noted: Matched) -> dict[tuple[str, int], f
 
     With the share that they have; a word that nearly all facts have counts for hardly anything.
     """
-    is_fact = np.array([FACTS <= number < SAID_AGAIN for _, number in noted.units], bool)
+    is_fact = (noted.numbers >= FACTS) & (noted.numbers < SAID_AGAIN)
     every = int(is_fact.sum())
     held = (noted.times[:, is_fact] > 0).sum(axis=1).tolist()
     telling = matching.rarity(terms, dict(zip(terms, held, strict=True)), every)
     shares = np.where(is_fact, matching.unit_cover(noted, telling), 0.0)
     best = np.argsort(-shares, kind="stable")[:MOST_PLACES]
     return {
-        (noted.refs[noted.units[at][0]], noted.units[at][1] - FACTS): float(shares[at])
+        (noted.refs[noted.of[at]], int(noted.numbers[at]) - FACTS): float(shares[at])
         for at in best.tolist()
         if shares[at] >= LEXICAL_SHARE
     }

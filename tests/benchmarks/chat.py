@@ -19,8 +19,8 @@ from statistics import median
 from typing import Any
 
 from tests.benchmarks import report
+from tests.benchmarks.beside import GROQ_KEY, MODEL, peer
 from tests.benchmarks.client import Ask, Client, closed_loop
-from tests.benchmarks.peers import GROQ_KEY, MODEL, peer
 from tests.served import service
 
 COMMAND = "python -m tests.benchmarks.chat"

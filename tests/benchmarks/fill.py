@@ -16,6 +16,9 @@ import sqlalchemy as sa
 from app.db import Connection
 from app.db.tables import episodes, messages, sessions
 from app.index.base import Metadata, Values, Vector
+from app.lexical import store
+from app.lexical.store import Entry
+from app.memory.lexicon import NOTED, SAID, SUMMARY
 from app.settings import Settings
 from app.wiring import open_runtime
 
@@ -36,7 +39,8 @@ def unit_vectors(count: int, dimension: int, seed: int = 0) -> Values:
 async def fill(settings: Settings, vectors: Values, *, owned: int) -> None:
     """Store one session, two messages, one episode and one vector for each row of `vectors`.
 
-    `OWNER` has `owned` of them, spread evenly; others have 100 each.
+    Their words are in the lexical index, as a checkpoint leaves them there. `OWNER` has `owned` of
+    them, spread evenly; others have 100 each.
     """
     every = len(vectors) // owned
     async with open_runtime(settings) as runtime:
@@ -57,6 +61,12 @@ def _rows(owners: dict[int, str]) -> Callable[[Connection], None]:
             connection.execute(sa.insert(table), rows)
         said = [_message_row(n, seq) for n in owners for seq in (1, 2)]
         connection.execute(sa.insert(messages), said)
+        for user in sorted(set(owners.values())):
+            mine = [n for n, owner in owners.items() if owner == user]
+            for kind, unit, part in ((SAID, 1, 1), (NOTED, SUMMARY, 0)):
+                scope = store.scope_of(kind, TENANT, user)
+                entries = [Entry(_session(n), {unit: _text(n)}, part=part) for n in mine]
+                store.put(connection, scope, entries)
 
     return write
 

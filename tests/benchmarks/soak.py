@@ -16,9 +16,9 @@ from statistics import mean, median
 from typing import Any
 
 from tests.benchmarks import report
+from tests.benchmarks.beside import GROQ_KEY, peer
 from tests.benchmarks.chat import PLAIN
 from tests.benchmarks.client import Client, closed_loop
-from tests.benchmarks.peers import GROQ_KEY, peer
 from tests.served import service
 
 COMMAND = "python -m tests.benchmarks.soak"

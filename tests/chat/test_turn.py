@@ -203,26 +203,6 @@ async def test_a_failing_model_is_a_clear_error_and_the_message_is_kept_once(
     ]
 
 
-async def test_an_index_that_can_not_be_reached_is_a_status_also_for_a_stream(
-    model: ModelServer,
-) -> None:
-    unreachable: dict[str, Any] = {
-        "pinecone_api_key": "pcsk_test",
-        "pinecone_host": "http://127.0.0.1:9",
-        "pinecone_timeout_seconds": 1.0,
-    }
-    async with served(**groq(model), **unreachable) as (client, _):
-        plain = await client.post("/chat", json={"message": "hi"})
-        streamed = await client.post("/chat", json={"message": "hi", "stream": True})
-        ready = await client.get("/health/ready")
-    for response in (plain, streamed):
-        assert response.status_code in (503, 504)
-        assert response.json()["error"]["type"] == "upstream_error"
-    assert ready.status_code == 503
-    assert ready.json()["parts"]["index"]["status"] == "failing"
-    assert model.requests == []
-
-
 async def test_a_question_over_budget_fails_before_the_first_byte_and_is_not_stored() -> None:
     async with served(context_tokens=800, reply_max_tokens=50, block_max_chars=100) as (client, _):
         response = await client.post(

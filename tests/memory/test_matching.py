@@ -102,6 +102,6 @@ def test_a_part_that_is_written_anew_between_two_lookups_fails_nothing() -> None
     before = Hit("a", "s1", 0, {1: 1}, {1: 2})
     after = Hit("b", "s1", 0, {1: 1, 3: 2}, {1: 4, 3: 5})
     found = matched([before, after], ["a", "b"])
-    assert found.units == [(0, 1), (0, 3)]
+    assert (found.of.tolist(), found.numbers.tolist()) == ([0, 0], [1, 3])
     assert found.times.tolist() == [[1, 0], [1, 2]]
     assert found.lengths.tolist() == [4, 5]

@@ -60,7 +60,8 @@ async def test_a_job_that_is_deferred_waits_without_having_failed(
     worker = Worker(queue, {"work": wait}, lease_seconds=30)
     assert isinstance(await worker.run_now("default", "work", "low"), Defer)
     told = "deferred: not before midnight"
-    assert await queue.pending() == {"work": {"pending": 1, "failed": 0, "last_error": told}}
+    waits = {"pending": 1, "failed": 0, "deferred": 1, "last_error": told}
+    assert await queue.pending() == {"work": waits}
     assert await queue.claim(["work"]) is None
     again = await queue.claim_key("default", "work", "low")
     assert again is not None
@@ -68,7 +69,7 @@ async def test_a_job_that_is_deferred_waits_without_having_failed(
     await queue.fail(again, "Zeus struck", after_seconds=1800)
     await put(database, "lower")
     await worker.run_now("default", "work", "lower")
-    both = {"pending": 2, "failed": 1, "last_error": "Zeus struck"}
+    both = {"pending": 2, "failed": 1, "deferred": 1, "last_error": "Zeus struck"}
     assert await queue.pending() == {"work": both}
 
 
@@ -132,7 +133,7 @@ async def test_a_failed_job_waits_and_shows_its_reason(database: Database, queue
     await queue.fail(claim, "the model is busy")
     assert await queue.claim(["work"]) is None  # not due yet
     assert await queue.pending() == {
-        "work": {"pending": 1, "failed": 1, "last_error": "the model is busy"}
+        "work": {"pending": 1, "failed": 1, "deferred": 0, "last_error": "the model is busy"}
     }
     again = await queue.claim_key("default", "work", "k")  # whoever needs it now may
     assert again is not None
@@ -263,7 +264,10 @@ async def test_a_worker_that_is_stopped_gives_its_job_back(database: Database, q
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await queue.state("default", "work", "k") == ("due", "the service was stopped")
+    assert await queue.state("default", "work", "k") == ("due", "deferred: the service was stopped")
+    again = await queue.claim(["work"])  # by anybody, at once
+    assert again is not None
+    assert (again.attempts, again.is_taken_over) == (1, False)
 
 
 async def test_a_job_that_is_cancelled_in_mid_work_is_stopped(database: Database) -> None:

@@ -75,7 +75,7 @@ class Peer:
 def peer(*arguments: str) -> Iterator[Peer]:
     """Run this module as a process for the length of a `with`."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.benchmarks.peers", *arguments],
+        [sys.executable, "-m", "tests.benchmarks.beside", *arguments],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
