@@ -9,11 +9,11 @@ ENV UV_PROJECT_ENVIRONMENT=/opt/service \
 WORKDIR /build
 # Dependencies change less often than code: their layer comes first and is kept.
 COPY pyproject.toml uv.lock ./
-RUN uv sync --frozen --no-install-project --extra openai --extra files
+RUN uv sync --frozen --no-install-project --extra openai --extra files --extra otel
 COPY README.md LICENSE ./
 COPY app ./app
 COPY ingest ./ingest
-RUN uv sync --frozen --no-editable --extra openai --extra files
+RUN uv sync --frozen --no-editable --extra openai --extra files --extra otel
 
 
 FROM python:3.12-slim

@@ -135,7 +135,7 @@ def assemble(
         metrics=metrics,
     )
     facts = Facts(database, consents, run_now=run_now, clock=clock)
-    fact_pusher = FactPusher(database, queue, index, embedder)
+    fact_pusher = FactPusher(database, queue, index, embedder, clock=clock)
     entities = Entities(database, clock=clock)
     memory_words = Refill(database, queue, timezone=settings.timezone, clock=clock)
     withholds = pick_withholds(settings)

@@ -13,6 +13,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from app.errors import AppError
+
 log = logging.getLogger(__name__)
 
 PAUSE_AFTER_FAILURE_SECONDS = 1.0  # a loop without a pause of its own must not spin
@@ -82,6 +84,7 @@ class Background:
 
     async def close(self) -> None:
         """Stop the loops at once, then wait for the late tasks, then cancel what is left."""
+        self.stop()  # a pass that swallows its cancellation is the last one all the same
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
@@ -104,7 +107,10 @@ class Background:
                 self.failures.pop(name, None)
             except Exception as error:
                 self.failures[name] = type(error).__name__
-                log.exception("a pass of %s failed", name)
+                if isinstance(error, AppError):  # known, and told by its message
+                    log.error("a pass of %s failed: %s", name, error.message)
+                else:
+                    log.exception("a pass of %s failed", name)
                 pause = max(every_seconds, PAUSE_AFTER_FAILURE_SECONDS)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):

@@ -34,6 +34,7 @@ DEFERRED = "deferred: "  # begins the reason of a job that waits and did not fai
 CALLER_SECONDS = 60.0  # a job whose caller does it itself is left alone for so long
 GATHERED_AT_ONCE = 500  # subjects in one statement
 LATE_SECONDS = 600.0  # by then, whoever was at something when it was deleted has ended
+LATE = ":late"  # ends the key of a second look after so long
 
 
 class Postpone(Exception):
@@ -84,6 +85,14 @@ class Waiting:
 Handler = Callable[[Claim], Awaitable[None]]
 
 _is_undone = jobs.c.state.in_(["due", "running"])
+# Not yet tried, and not yet due: nothing is behind while it waits.
+_is_late = sa.and_(
+    jobs.c.key.endswith(LATE),
+    jobs.c.state == "due",
+    jobs.c.attempts == 0,
+    jobs.c.due_at > db_now(),
+)
+_LATE = sa.select(jobs.c.kind, sa.func.count()).where(_is_late).group_by(jobs.c.kind)
 
 
 def put(
@@ -365,8 +374,15 @@ class Jobs:
         return [Job(*row) for row in rows]
 
     async def pending(self) -> dict[str, dict[str, Any]]:
-        """Return, by kind, how many jobs are not done; how many failed, or wait; and one reason."""
+        """Return, by kind, how many jobs are not done; how many failed, or wait; and one reason.
+
+        Without second looks whose time has not come.
+        """
         return await self._database.read(_pending)
+
+    async def late(self) -> dict[str, int]:
+        """Return, by kind, how many second looks wait for their time."""
+        return await self._database.read(lambda c: dict(c.execute(_LATE).all()))
 
     async def purge_done(self, *, older_than_seconds: float) -> int:
         """Forget finished jobs; their keys may come again afterwards."""
@@ -403,7 +419,7 @@ def _pending(connection: Connection) -> dict[str, dict[str, Any]]:
             sa.func.count(jobs.c.last_error),
             sa.func.coalesce(why, sa.func.max(jobs.c.last_error)),
         )
-        .where(_is_undone)
+        .where(_is_undone, sa.not_(_is_late))
         .group_by(jobs.c.kind)
     )
     return {

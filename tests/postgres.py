@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,15 +42,18 @@ SETTINGS = {
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
-    """Yield the URL of a running server; the one that we start is gone afterwards."""
+def postgres_server(**settings: str) -> Iterator[str]:
+    """Yield the URL of a running server; the one that we start is gone afterwards.
+
+    settings: of postgresql.conf, instead of those of tests.
+    """
     given = os.environ.get("TEST_POSTGRES_URL")
     if given:
         yield given
         return
     folder = Path(tempfile.mkdtemp(prefix="postgres-", dir=_temporary_folder()))
     try:
-        with _running(_reachable(_binaries(), folder), folder) as url:
+        with _running(_reachable(_binaries(), folder), folder, SETTINGS | settings) as url:
             yield url
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -107,7 +110,7 @@ def _is_open_to_others(path: Path) -> bool:
 
 
 @contextmanager
-def _running(binaries: Path, folder: Path) -> Iterator[str]:
+def _running(binaries: Path, folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
     """Run a server as `nobody` where we are root, which Postgres refuses to be."""
     data, log = folder / "data", folder / "log"
     data.mkdir(mode=0o700)
@@ -139,7 +142,7 @@ def _running(binaries: Path, folder: Path) -> Iterator[str]:
     if made.returncode != 0:
         raise RuntimeError(f"initdb failed: {made.stderr}")
     port = _free_port()
-    options = [part for name, value in SETTINGS.items() for part in ("-c", f"{name}={value}")]
+    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     with log.open("wb") as output:
         server = subprocess.Popen(
             [binaries / "postgres", "-D", data, "-p", str(port), *options],

@@ -152,7 +152,11 @@ class Process:
 
 
 def start_process(
-    folder: Path, environment: Mapping[str, str], *, port: int | None = None
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    port: int | None = None,
+    patience_seconds: float = 60,
 ) -> Process:
     """Start `python -m app serve` in `folder` and return once it answers."""
     chosen = port or free_port()
@@ -173,7 +177,7 @@ def start_process(
     )
     log.close()
     url = f"http://127.0.0.1:{chosen}"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patience_seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise RuntimeError((folder / "service.log").read_text()[-3000:])
@@ -184,7 +188,7 @@ def start_process(
             continue
         return Process(process, url)
     process.kill()
-    raise RuntimeError("the service did not open in 60 s")
+    raise RuntimeError(f"the service did not open in {patience_seconds} s")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import logging
 import pytest
 
 from app.background import Background
+from app.errors import StorageUnavailable
 from tests.api.calls import read
 from tests.served import served
 
@@ -69,6 +70,23 @@ async def test_a_loop_goes_on_after_a_failing_pass_and_shows_it_until_one_succee
     await asyncio.wait_for(again.wait(), 10)
     await background.close()
     assert [r.getMessage() for r in caplog.records] == ["a pass of sweep failed"]
+
+
+async def test_a_part_that_is_away_costs_a_line_of_the_log_for_each_pass_and_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    background, failed = Background(), asyncio.Event()
+
+    async def one_pass() -> None:
+        failed.set()
+        raise StorageUnavailable("the disk is away")
+
+    background.repeat("sweep", one_pass, every_seconds=60)
+    await failed.wait()
+    await background.close()
+    (record,) = caplog.records
+    assert record.getMessage() == "a pass of sweep failed: the disk is away"
+    assert record.exc_info is None
 
 
 async def test_a_pass_that_succeeds_again_takes_the_failure_back() -> None:

@@ -26,7 +26,7 @@ from tests.memory.agreement import assert_memory_agrees
 from tests.served import Process, events_of, served, start_process
 
 SEED = 20_261_130
-KILLS = int(os.environ.get("KILLS", "6"))
+KILLS = int(os.environ.get("KILLS", "3"))
 REPLICAS = 2
 TALKERS = 2  # per replica, each with two sessions
 USERS = ("ada", "bo")

@@ -221,10 +221,30 @@ def told_by_another(environment: dict[str, str]) -> Told:
     )
 
 
+def test_a_process_of_its_own_makes_the_folder_that_its_environment_names(tmp_path: Path) -> None:
+    missing, taken = tmp_path / "not" / "there", tmp_path / "file"
+    taken.touch()
+    told = told_by_another({**os.environ, VARIABLE: str(missing)})
+    assert told.value("background_loops_failing") == 0
+    program = "from app.metrics import Metrics; Metrics()"
+    refused = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, VARIABLE: str(taken)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"Misconfigured: {VARIABLE}: the folder {taken} can't be made" in refused.stderr
+
+
 def test_a_parent_gives_its_processes_a_folder_that_goes_with_it(tmp_path: Path) -> None:
     program = "from app.metrics.sharing import share; import os; share(); print(os.environ[%r])"
     left = tmp_path / "counter_1.db"
     left.write_bytes(b"of another life")
+    others = [tmp_path / name for name in ("service.db", "counter_of_mine.db")]
+    for other in others:
+        other.write_bytes(b"somebody's data")
     for given in ({}, {VARIABLE: str(tmp_path)}):
         kept = {name: value for name, value in os.environ.items() if name != VARIABLE}
         said = subprocess.run(
@@ -237,3 +257,4 @@ def test_a_parent_gives_its_processes_a_folder_that_goes_with_it(tmp_path: Path)
         ).stdout.strip()
         assert Path(said).exists() is bool(given)
     assert not left.exists()
+    assert all(other.exists() for other in others)

@@ -48,13 +48,15 @@ async def test_a_process_of_its_own_spares_the_garbage_collector_what_it_has_loa
     is_alone: bool,
 ) -> None:
     app = create_app(settings(), is_alone=is_alone)
-    before = gc.get_freeze_count()
+    before, usual = gc.get_freeze_count(), sys.getswitchinterval()
     try:
         async with app.router.lifespan_context(app):
             pass  # its end waits for the models to be loaded
         assert (gc.get_freeze_count() > before + 10_000) == is_alone
+        assert (sys.getswitchinterval() < usual) == is_alone  # nor may threads hold up the loop
     finally:
         gc.unfreeze()
+        sys.setswitchinterval(usual)
 
 
 def test_a_misspelt_setting_ends_uvicorn_with_its_name_and_no_traceback(tmp_path: Path) -> None:

@@ -29,12 +29,9 @@ PART_SECONDS = 2.0  # a part that takes longer is out of order, whatever it is a
 T = TypeVar("T")
 Status = Literal["ok", "degraded", "failing", "stopping"]
 Jobs = Mapping[str, dict[str, Any]]
+Backlog = tuple[Jobs, Mapping[str, int], Mapping[str, int], Mapping[str, int]]
 
-NOTHING_WAITS: tuple[Jobs, Mapping[str, int], Mapping[str, int]] = (
-    {},
-    {"pending": 0, "failed": 0},
-    {},
-)
+NOTHING_WAITS: Backlog = ({}, {}, {"pending": 0, "failed": 0}, {})
 
 
 class Live(BaseModel):
@@ -66,6 +63,7 @@ class Ready(BaseModel):
 
     `problems`: all that is wrong, a line each; empty where the status is ok.
     `jobs`: by kind, those that are not done; `deferred` of them wait and did not fail.
+    `late_jobs`: by kind, second looks, minutes after a change, whose time has not come.
     `stale_records`: by provider, CRM objects whose values have to be fetched.
     `loops`: those whose last pass failed; `late_failures`: work after a request that failed so far.
     """
@@ -75,6 +73,7 @@ class Ready(BaseModel):
     parts: dict[str, Part]
     summaries: Summaries
     jobs: dict[str, dict[str, Any]]
+    late_jobs: dict[str, int]
     deliveries: InboxCounts
     stale_records: dict[str, int]
     loops: dict[str, str]
@@ -109,12 +108,12 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
     }
     if runtime.jwts is not None:
         parts["identity_provider"] = _last_call(runtime.jwts)
-    jobs, deliveries, stale = NOTHING_WAITS
+    jobs, late, deliveries, stale = NOTHING_WAITS
     if database.status == "ok":
         error, waiting = await _asked(_backlog(runtime))
         if error is not None:
             parts["database"] = _failed(error.message)
-        jobs, deliveries, stale = waiting or NOTHING_WAITS
+        jobs, late, deliveries, stale = waiting or NOTHING_WAITS
     loops, breakers = dict(runtime.background.failures), dict(runtime.breakers.states())
     problems = list(_problems(parts, jobs, deliveries["failed"], loops, breakers))
     is_lame = index[1] or any(
@@ -136,6 +135,7 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
             last_error=next((k["last_error"] for k in summaries if k["last_error"]), None),
         ),
         jobs=dict(jobs),
+        late_jobs=dict(late),
         deliveries=InboxCounts.model_validate(deliveries),
         stale_records=dict(stale),
         loops=loops,
@@ -208,12 +208,12 @@ async def _index(runtime: Runtime) -> tuple[Part, bool]:
     return _failed(error.message), not isinstance(error, WITHOUT_INDEX)
 
 
-async def _backlog(runtime: Runtime) -> tuple[Jobs, Mapping[str, int], Mapping[str, int]]:
-    """Return the jobs, the deliveries and the stale records that wait."""
-    jobs, deliveries, stale = await asyncio.gather(
-        runtime.jobs.pending(), runtime.inbox.counts(), runtime.records.stale()
+async def _backlog(runtime: Runtime) -> Backlog:
+    """Return the jobs, the late ones, the deliveries and the stale records that wait."""
+    jobs, late, deliveries, stale = await asyncio.gather(
+        runtime.jobs.pending(), runtime.jobs.late(), runtime.inbox.counts(), runtime.records.stale()
     )
-    return jobs, deliveries, stale
+    return jobs, late, deliveries, stale
 
 
 async def _asked(call: Awaitable[T]) -> tuple[AppError | None, T | None]:

@@ -26,6 +26,10 @@ class Database(Protocol):
 
     async def write(self, fn: Callable[[Connection], T]) -> T: ...
 
+    async def change_schema(self, fn: Callable[[Connection], T]) -> T:
+        """Run a write that no deadline cuts off: cut off, it would begin anew at each start."""
+        ...
+
     async def scrub(self) -> bool | None:
         """Leave nothing in the files of what was deleted; other writes wait for as long.
 

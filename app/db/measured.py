@@ -39,6 +39,9 @@ class MeasuredDatabase:
             self._metrics.writes_in_progress.dec()
             self._metrics.wrote(time.monotonic() - began)
 
+    async def change_schema(self, fn: Callable[[Connection], T]) -> T:
+        return await self._database.change_schema(fn)
+
     async def scrub(self) -> bool | None:
         return await self._database.scrub()
 

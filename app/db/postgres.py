@@ -44,15 +44,18 @@ class PostgresDatabase:
         )
 
     async def read(self, fn: Callable[[Connection], T]) -> T:
-        return await self._run(fn)
+        return await self._run(fn, self._timeout)
 
     async def write(self, fn: Callable[[Connection], T]) -> T:
         for pause in PAUSES:
             try:
-                return await self._run(fn)
+                return await self._run(fn, self._timeout)
             except Collision:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311
-        return await self._run(fn)
+        return await self._run(fn, self._timeout)
+
+    async def change_schema(self, fn: Callable[[Connection], T]) -> T:
+        return await self._run(fn, None)
 
     async def scrub(self) -> None:
         """Do nothing: its own vacuum removes what was deleted."""
@@ -61,11 +64,11 @@ class PostgresDatabase:
         self._closed = True
         await self._engine.dispose()
 
-    async def _run(self, fn: Callable[[Connection], T]) -> T:
+    async def _run(self, fn: Callable[[Connection], T], timeout: float | None) -> T:
         if self._closed:
             raise StorageUnavailable("the database is closed")
         try:
-            async with asyncio.timeout(self._timeout), self._engine.begin() as connection:
+            async with asyncio.timeout(timeout), self._engine.begin() as connection:
                 return await connection.run_sync(fn)
         except DBAPIError as error:
             known = _known(error)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.dialects import registry
+from sqlalchemy.engine.mock import MockConnection
 
 from app.db.base import Database
 from app.db.tables import metadata
@@ -28,7 +32,7 @@ async def migrate(database: Database) -> None:
     """Create or upgrade the tables; replicas that start at once take turns."""
     if await database.read(_revision) == HEAD:
         return
-    await database.write(_create_or_upgrade)
+    await database.change_schema(_create_or_upgrade)
 
 
 def _revision(connection: Connection) -> str | None:
@@ -50,9 +54,24 @@ def _create_or_upgrade(connection: Connection) -> None:
 
 def _create(connection: Connection) -> None:
     """Make what all migrations together make, in a quarter of their CPU time."""
-    metadata.create_all(connection, checkfirst=False)
-    _alembic_version.create(connection, checkfirst=False)
+    for statement in _statements(connection.dialect.name, connection.dialect.driver):
+        connection.exec_driver_sql(statement)
     connection.execute(_alembic_version.insert().values(version_num=HEAD))
+
+
+@lru_cache
+def _statements(dialect_name: str, driver: str) -> tuple[str, ...]:
+    """Return what makes all tables; to compile it takes as long as to run it."""
+    dialect = registry.load(f"{dialect_name}.{driver}")()
+    made: list[str] = []
+
+    def note(statement: Any, *_: object, **__: object) -> None:
+        made.append(str(statement.compile(dialect=dialect)))
+
+    recorder = MockConnection(dialect, note)
+    metadata.create_all(recorder, checkfirst=False)
+    _alembic_version.create(recorder, checkfirst=False)
+    return tuple(made)
 
 
 def _upgrade(connection: Connection) -> None:

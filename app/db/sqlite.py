@@ -30,6 +30,7 @@ T = TypeVar("T")
 _Work = tuple[Callable[[Connection], Any], "Future[Any]"]
 
 READERS = 4
+CACHED_KIB = 16_000  # of pages a reader; a user's rows lie among those of many others
 MAX_GROUP = 256
 _SAVEPOINT = "of_one_caller"
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
@@ -72,16 +73,23 @@ class SqliteDatabase:
     async def read(self, fn: Callable[[Connection], T]) -> T:
         if self._pool is None or self._readers is None or self._closed:
             return await self.write(fn)
-        return await self._answer(self._pool.submit(_read, self._readers, fn))
+        reading = self._pool.submit(_read, self._readers, fn)
+        return await self._answer(reading, self._deadline)
 
     async def write(self, fn: Callable[[Connection], T]) -> T:
+        return await self._write(fn, self._deadline)
+
+    async def change_schema(self, fn: Callable[[Connection], T]) -> T:
+        return await self._write(fn, None)
+
+    async def _write(self, fn: Callable[[Connection], T], deadline: float | None) -> T:
         if self._closed:
             raise StorageUnavailable("the database is closed")
         future: Future[T] = Future()
         # In the caller's context, so that a job which it puts knows the trace that it belongs to.
         context = copy_context()
         self._queue.put((lambda connection: context.run(fn, connection), future))
-        return await self._answer(future)
+        return await self._answer(future, deadline)
 
     async def scrub(self) -> bool:
         """Rewrite the file and empty the WAL.
@@ -112,9 +120,9 @@ class SqliteDatabase:
         if self._lock_file is not None:
             os.close(self._lock_file)
 
-    async def _answer(self, future: Future[T]) -> T:
+    async def _answer(self, future: Future[T], deadline: float | None) -> T:
         try:
-            async with asyncio.timeout(self._deadline):
+            async with asyncio.timeout(deadline):
                 return await asyncio.wrap_future(future)
         except TimeoutError as error:
             raise StorageUnavailable(
@@ -253,6 +261,7 @@ def _engine(path: Path | None, busy_seconds: float, *, begin: str, readers: int)
         cursor.execute("PRAGMA secure_delete=ON")
         if begin == "BEGIN":
             cursor.execute("PRAGMA query_only=ON")
+            cursor.execute(f"PRAGMA cache_size=-{CACHED_KIB}")
         cursor.close()
 
     @event.listens_for(engine, "begin")

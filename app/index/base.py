@@ -19,6 +19,18 @@ Values = NDArray[np.float32]
 MAX_ID_CHARS = 512
 MAX_METADATA_BYTES = 40_960
 HASHED = "sha256-"
+# The metadata that tells which thing a row is of; the rest is what it says.
+KEYS = frozenset(
+    {
+        "user_id",
+        "session_id",
+        "memory_type",
+        "fact_id",
+        "created_at",
+        "document_id",
+        "chunk",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +72,24 @@ class Index(Protocol):
         ...
 
     async def query(
-        self, namespace: str, values: Values, *, top_k: int, filter: Filter | None = None
+        self,
+        namespace: str,
+        values: Values,
+        *,
+        top_k: int,
+        filter: Filter | None = None,
+        only_keys: bool = False,
     ) -> list[Match]:
-        """Return at most `top_k` matches, best first; equal scores by id. Unknown namespace: []."""
+        """Return at most `top_k` matches, best first; equal scores by id. Unknown namespace: [].
+
+        only_keys: of the metadata, no more than `KEYS` is asked for; more may come.
+        """
         ...
 
-    async def fetch(self, namespace: str, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the rows that exist, by id."""
+    async def fetch(
+        self, namespace: str, ids: Sequence[str], *, only_values: bool = False
+    ) -> dict[str, Vector]:
+        """Return the rows that exist, by id; only_values: their metadata may be missing."""
         ...
 
     async def delete(self, namespace: str, ids: Sequence[str]) -> None:

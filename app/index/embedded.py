@@ -21,11 +21,11 @@ import numpy as np
 from app.db import Connection, Database
 from app.errors import Misconfigured
 from app.index import index_table as table
-from app.index.base import Filter, Match, Values, Vector
-from app.index.filters import Test, matcher, refused, required
+from app.index.base import KEYS, Filter, Match, Values, Vector
+from app.index.filters import Test, fields, matcher, refused, required
 from app.index.matrix import Doubles, Floats, Matrix, Seqs, View, cosines, take_best
 from app.index.rows import check_id, check_namespace, check_query, check_vector
-from app.index.slices import Found, Slices, matches, passing
+from app.index.slices import WHOLE, Found, Slices, matches, passing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,6 +34,7 @@ Item = TypeVar("Item")
 # A slice of up to so many rows is read by SQL; gathering from a matrix in memory beats it sooner.
 SLICE_BESIDE_MATRIX = 500
 SLICE_WITHOUT_MATRIX = 2_000
+SMALL = 1_000  # rows of a namespace that is kept like a slice
 LOAD_ROWS = 2_000
 LIST_ROWS = 5_000
 CLEAR_ROWS = 5_000
@@ -93,7 +94,13 @@ class EmbeddedIndex:
         return [table.store(namespace, part) for part in _parts(latest)]
 
     async def query(
-        self, namespace: str, values: Values, *, top_k: int, filter: Filter | None = None
+        self,
+        namespace: str,
+        values: Values,
+        *,
+        top_k: int,
+        filter: Filter | None = None,
+        only_keys: bool = False,
     ) -> list[Match]:
         check_namespace(namespace)
         check_query(values, self.dimension, top_k)
@@ -102,11 +109,20 @@ class EmbeddedIndex:
         test = None if filter is None else matcher(filter)
         narrow = None
         if filter is not None:
+            only_keys = only_keys and fields(filter) <= KEYS
             narrow = table.narrow(required(filter), refused(filter, "session_id"))
+        elif only_keys and self.rows_in_memory(namespace) <= SMALL:
+            best = await self._db.read(
+                self._slices.best(namespace, WHOLE, SMALL, direction, top_k, None, only_keys=True)
+            )
+            if best is not None:
+                return matches(best, top_k)
         if narrow is not None:
             few = SLICE_BESIDE_MATRIX if self._is_loaded(namespace) else SLICE_WITHOUT_MATRIX
             best = await self._db.read(
-                self._slices.best(namespace, narrow, few, direction, top_k, test)
+                self._slices.best(
+                    namespace, narrow, few, direction, top_k, test, only_keys=only_keys
+                )
             )
             if best is not None:
                 return matches(best, top_k)
@@ -123,9 +139,15 @@ class EmbeddedIndex:
             tries += 1
         return matches(wide, top_k)
 
-    async def fetch(self, namespace: str, ids: Sequence[str]) -> dict[str, Vector]:
+    async def fetch(
+        self, namespace: str, ids: Sequence[str], *, only_values: bool = False
+    ) -> dict[str, Vector]:
         """Return the rows that exist, by id; `values` at length 1, as they are stored."""
         _check(namespace, ids)
+        if only_values and self.rows_in_memory(namespace) <= SMALL:
+            known = await self._db.read(self._slices.vectors(namespace, ids, SMALL))
+            if known is not None:
+                return {id: Vector(id, values) for id, values in known.items()}
         found: dict[str, Vector] = {}
         for part in _parts(list(dict.fromkeys(ids))):
             rows = await self._db.read(table.rows_by_id(namespace, part, self.dimension))

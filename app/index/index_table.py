@@ -62,20 +62,21 @@ _slice_of = {
     .where(is_meant)
     for kind, is_meant in _is_meant.items()
 }
+_is_in_slice: dict[str, Sequence[sa.ColumnElement[bool]]] = {
+    "": (_here,),
+    **{field: (_here, is_key) for field, is_key in _is_key.items()},
+}
 _state_of: dict[str, sa.Select[int, int]] = {
     field: sa.select(sa.func.count(), sa.func.max(sa.column("seq", sa.BigInteger))).select_from(
-        sa.select(_rows.seq)
-        .where(_here, is_key)
-        .limit(sa.bindparam("most", type_=sa.Integer))
-        .subquery()
+        sa.select(_rows.seq).where(*is_in).limit(sa.bindparam("most", type_=sa.Integer)).subquery()
     )
-    for field, is_key in _is_key.items()
+    for field, is_in in _is_in_slice.items()
 }
 _vectors_of = {
-    field: sa.select(_rows.seq, _rows.session_id, _vectors.embedding)
+    field: sa.select(_rows.seq, _rows.id, _rows.session_id, _vectors.embedding)
     .select_from(_with_vector)
-    .where(_here, is_key)
-    for field, is_key in _is_key.items()
+    .where(*is_in)
+    for field, is_in in _is_in_slice.items()
 }
 _seqs_of = {kind: sa.select(_rows.seq).where(is_meant) for kind, is_meant in _is_meant.items()}
 _news = _page.add_columns(_vectors.embedding).select_from(_with_vector)
@@ -125,6 +126,7 @@ class LookUp:
 class Narrow:
     """A condition that an SQL index answers: `field` holds one of `keys`. Wider than the filter.
 
+    field: "" for all rows of the namespace; only for `state_of` and `vectors_of`.
     left_out: a session whose rows are not meant; it may have most of those of its user.
     """
 
@@ -192,20 +194,25 @@ def state_of(
     """
     if len(condition.keys) > MAX_IN:
         return most, 0
-    which = {"in_namespace": namespace, "keys": condition.keys, "most": most}
+    which = {**_which(namespace, condition), "most": most}
     count, newest = connection.execute(_state_of[condition.field], which).one()
     return count, newest or 0
 
 
 def vectors_of(
     connection: Connection, namespace: str, condition: Narrow, dimension: int
-) -> tuple[Seqs, NDArray[np.object_], Floats]:
-    """Return the seqs, sessions and vectors of the rows that have one of at most `MAX_IN` keys."""
-    which = {"in_namespace": namespace, "keys": condition.keys}
-    found = connection.execute(_vectors_of[condition.field], which).all()
-    sessions = np.array([session for _, session, _ in found], object)
-    seqs = np.array([seq for seq, _, _ in found], np.int64)
-    return seqs, sessions, _floats([blob for _, _, blob in found], dimension)
+) -> tuple[Seqs, list[str], NDArray[np.object_], Floats]:
+    """Return seqs, ids, sessions and vectors of the rows that have one of at most `MAX_IN` keys."""
+    found = connection.execute(_vectors_of[condition.field], _which(namespace, condition)).all()
+    sessions = np.array([session for _, _, session, _ in found], object)
+    seqs = np.array([row[0] for row in found], np.int64)
+    return seqs, [row[1] for row in found], sessions, _floats([row[3] for row in found], dimension)
+
+
+def _which(namespace: str, condition: Narrow) -> dict[str, object]:
+    if not condition.field:
+        return {"in_namespace": namespace}
+    return {"in_namespace": namespace, "keys": condition.keys}
 
 
 def rows_of(connection: Connection, seqs: Sequence[int]) -> dict[int, Row]:

@@ -129,7 +129,13 @@ class PineconeIndex:
         return list(_batches(latest, _upsert_bytes, MAX_UPSERT_BYTES, MAX_UPSERT_ROWS))
 
     async def query(
-        self, namespace: str, values: Values, *, top_k: int, filter: Filter | None = None
+        self,
+        namespace: str,
+        values: Values,
+        *,
+        top_k: int,
+        filter: Filter | None = None,
+        only_keys: bool = False,
     ) -> list[Match]:
         rows.check_namespace(namespace)
         rows.check_query(values, self.dimension, top_k)
@@ -152,7 +158,9 @@ class PineconeIndex:
         ]
         return sorted(matches, key=lambda match: (-match.score, match.id))
 
-    async def fetch(self, namespace: str, ids: Sequence[str]) -> dict[str, Vector]:
+    async def fetch(
+        self, namespace: str, ids: Sequence[str], *, only_values: bool = False
+    ) -> dict[str, Vector]:
         rows.check_namespace(namespace)
         for id in ids:
             rows.check_id(id)

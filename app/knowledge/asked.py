@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from app.db import Connection
+from app.knowledge.postings import Floats, Postings
 from app.knowledge.words import KIND
 from app.lexical import bm25, store
-from app.lexical.store import scope_of
+from app.lexical.store import Item, scope_of
 from app.lexical.terms import code_terms, name_terms, query_terms
 
 MOST_COUNTED = 10_000  # of the chunks that have a term: above, it is merely common
@@ -66,6 +69,7 @@ def look(
     tenant_id: str,
     question: Question,
     found: Collection[Chunk],
+    postings: Postings,
     *,
     limit: int,
 ) -> Looked:
@@ -74,56 +78,88 @@ def look(
     A term that very many chunks have is not looked for: it only counts in what is found otherwise.
     """
     scope = scope_of(KIND, tenant_id)
-    holders = store.frequencies(connection, scope, question.terms, most=MOST_COUNTED)
-    if not holders:
+    state = store.state(connection, scope)
+    held = postings.find(connection, scope, state, question.terms)
+    if held is None:
+        holders = store.frequencies(connection, scope, question.terms, most=MOST_COUNTED)
+    else:
+        sizes = ((term, len(held.terms[term][0])) for term in question.terms)
+        holders = {term: size for term, size in sizes if size}
+    if not holders or not state.items:
         return Looked()
-    size = store.size(connection, scope)
-    weights = {t: bm25.weight(holders.get(t, 0), size.items) for t in question.terms}
-    average = size.length / size.items
+    weights = {t: bm25.weight(holders.get(t, 0), state.items) for t in question.terms}
+    average = state.length / state.items
     rare = _rarest(holders)
-    best = store.best(connection, scope, {t: weights[t] for t in rare}, length=average, limit=limit)
+    telling = {term: weights[term] for term in rare}
+    if held is None:
+        best = store.best(connection, scope, telling, length=average, limit=limit)
+        items, times = _beside(connection, scope, list(holders), best, found)
+        looked_for = len(best)
+    else:
+        places = held.best(telling, length=average, limit=limit).tolist()
+        looked_for = len(places)
+        others = (held.place[chunk] for chunk in found if chunk in held.place)
+        every = list(dict.fromkeys([*places, *others]))
+        items = [held.items[at] for at in every]
+        times = held.times(list(holders), np.array(every, np.intp))
+    chunks = _shared(question, weights, holders, average, items, times)
+    return Looked(chunks, state.items, looked_for < limit and len(rare) == len(holders))
+
+
+def _beside(
+    connection: Connection,
+    scope: int,
+    terms: Sequence[str],
+    best: Sequence[Item],
+    found: Collection[Chunk],
+) -> tuple[list[Item], Floats]:
+    """Read the best items and those that were found otherwise, and how often each has each term."""
     parts: dict[str, set[int]] = {}
     for document_id, part in found:
         parts.setdefault(document_id, set()).add(part)
     others = store.items(connection, scope, parts)
-    items = {item.id: item for item in (*best, *others)}
-    times: dict[int, dict[str, int]] = {}
-    for item, term, count in store.counts(connection, scope, list(holders), list(items)):
-        times.setdefault(item, {})[term] = count
-    chunks = {
-        (items[id].ref, items[id].part): _shared(
-            question,
-            weights,
-            holders,
-            found_in,
-            [weights[t] * bm25.share(n, items[id].length, average) for t, n in found_in.items()],
-        )
-        for id, found_in in times.items()
-    }
-    return Looked(chunks, size.items, len(best) < limit and len(rare) == len(holders))
+    items = list({item.id: item for item in (*best, *others)}.values())
+    column = {item.id: at for at, item in enumerate(items)}
+    row = {term: at for at, term in enumerate(terms)}
+    times = np.zeros((len(terms), len(items)))
+    for item, term, count in store.counts(connection, scope, terms, list(column)):
+        times[row[term], column[item]] = count
+    return items, times
 
 
 def _shared(
     question: Question,
     weights: Mapping[str, float],
     holders: Mapping[str, int],
-    terms: Collection[str],
-    scores: Sequence[float],
-) -> Shared:
-    share = sum(weights[term] for term in terms) / sum(weights.values())
-    names = question.names.intersection(terms)
-    return Shared(
-        score=sum(scores),
-        share=share,
-        count=sum(len(term) >= 3 or not term.isdigit() for term in terms),
-        rarest=max(weights[term] for term in terms),
-        is_named=any(
-            holders[term] <= FEW or weights[term] >= RARE
-            for term in question.codes.intersection(terms)
+    average: float,
+    items: Sequence[Item],
+    times: Floats,
+) -> dict[Chunk, Shared]:
+    """Return what each item shares with the question, if anything; times: (holders, items)."""
+    terms = list(holders)
+    telling = np.array([weights[term] for term in terms])
+    lengths = np.array([item.length for item in items], np.float64)
+    has = times > 0
+    scores = telling @ bm25.shares(times, lengths, average)
+    shares = telling @ has / sum(weights.values())
+    counts = np.array([len(term) >= 3 or not term.isdigit() for term in terms], int) @ has
+    rarest = (telling[:, np.newaxis] * has).max(axis=0)
+    is_rare = telling >= RARE
+    is_code = np.array([term in question.codes for term in terms])
+    is_name = np.array([term in question.names for term in terms])
+    is_few = np.array([holders[term] <= FEW for term in terms])
+    names = has[is_code & (is_rare | is_few) | is_name & is_rare].any(axis=0)
+    names |= (shares >= NEARLY_ALL) & has[is_name].any(axis=0)
+    return {
+        (items[at].ref, items[at].part): Shared(
+            float(scores[at]),
+            float(shares[at]),
+            int(counts[at]),
+            float(rarest[at]),
+            bool(names[at]),
         )
-        or any(weights[term] >= RARE for term in names)
-        or (share >= NEARLY_ALL and bool(names)),
-    )
+        for at in np.flatnonzero(has.any(axis=0)).tolist()
+    }
 
 
 def _rarest(holders: Mapping[str, int]) -> list[str]:

@@ -17,11 +17,12 @@ from urllib.parse import unquote
 import numpy as np
 
 from app.db import Connection, Database
-from app.index.base import Filter, Index, Match, Metadata, Values, namespace
+from app.index.base import Filter, Index, Match, Metadata, Values, Vector, namespace
 from app.index.filters import Test, matcher
 from app.knowledge.asked import Chunk, Looked, Question, look, read_question
 from app.knowledge.chunked import chunk_ids, chunk_rows
 from app.knowledge.fusion import NOTHING, Candidate, Ranked, passes, rank
+from app.knowledge.postings import Postings
 from app.knowledge.rows import rows_by_id
 from app.knowledge.within import passing, test_of
 from app.quarantine import BLOCKED, State, withheld
@@ -84,6 +85,7 @@ class DocumentSearch:
         self._threshold = threshold
         self._top_k = top_k
         self._withholds = withholds
+        self._postings = Postings()
 
     async def search(
         self,
@@ -161,7 +163,7 @@ class DocumentSearch:
         if question is None:
             return []
         where = namespace("documents", tenant_id)
-        return await self._index.query(where, question, top_k=top_k, filter=filter)
+        return await self._index.query(where, question, top_k=top_k, filter=filter, only_keys=True)
 
     async def _look(
         self, tenant_id: str, question: Question, matches: Sequence[Match], limit: int
@@ -169,7 +171,9 @@ class DocumentSearch:
         if not question.terms:
             return Looked()
         found = [_chunk(match) for match in matches]
-        return await self._database.read(lambda c: look(c, tenant_id, question, found, limit=limit))
+        return await self._database.read(
+            lambda c: look(c, tenant_id, question, found, self._postings, limit=limit)
+        )
 
     async def _candidates(
         self,
@@ -188,8 +192,9 @@ class DocumentSearch:
             ids = await self._passing(tenant_id, ids, test)
         ids = dict(islice(ids.items(), MOST_FETCHED))
         where = namespace("documents", tenant_id)
-        asks_index = bool(ids) and question is not None
-        vectors = await self._index.fetch(where, list(ids.values())) if asks_index else {}
+        vectors: Mapping[str, Vector] = {}
+        if ids and question is not None:
+            vectors = await self._index.fetch(where, list(ids.values()), only_values=True)
         found = [
             Candidate(match.id, chunk[0], match.score, looked.chunks.get(chunk, NOTHING))
             for chunk, match in by_meaning.items()

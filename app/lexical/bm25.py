@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
 K1 = 1.2
 B = 0.75
 
@@ -21,3 +26,9 @@ def share(times: float, length: float, average_length: float) -> float:
     """Return how much of a term's weight an item of `length` terms earns that has it so often."""
     scale = 1 - B + B * length / average_length if average_length else 1.0
     return times * (K1 + 1) / (times + K1 * scale)
+
+
+def shares(times: Floats, lengths: Floats, average_length: float) -> Floats:
+    """Return what `share` does of (terms, items)."""
+    scale = 1 - B + B * lengths / (average_length or 1.0)
+    return np.asarray(times * (K1 + 1) / (times + K1 * scale), np.float64)

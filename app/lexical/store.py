@@ -64,8 +64,18 @@ _SIZE = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_item.length), 0
 _STATE = _SIZE.add_columns(
     sa.func.coalesce(sa.func.max(_item.id), 0), sa.func.coalesce(sa.func.sum(_item.id), 0)
 )
+_TWO_STATES = (
+    sa.select(_item.scope, *_STATE.selected_columns)
+    .where(_item.scope.in_([sa.bindparam("one"), sa.bindparam("other")]))
+    .group_by(_item.scope)
+)
 _LAYOUT = sa.select(_item.id, _item.ref, _item.part, _item.units).where(
     _item.scope == sa.bindparam("of")
+)
+_ALL_ITEMS = (
+    sa.select(_item.id, _item.ref, _item.part, _item.length)
+    .where(_item.scope == sa.bindparam("of"))
+    .order_by(_item.id)
 )
 _PLACES = sa.select(_posting.term, _posting.item, _posting.places).where(
     _posting.scope == sa.bindparam("of"),
@@ -132,6 +142,9 @@ class State(NamedTuple):
     length: int
     newest: int
     ids: int
+
+
+EMPTY = State(0, 0, 0, 0)
 
 
 def scope_of(kind: str, tenant_id: str, user_id: str = "") -> int:
@@ -205,11 +218,27 @@ def state(connection: Connection, scope: int) -> State:
     return State(items, int(length), newest, int(ids))
 
 
+def states(connection: Connection, one: int, other: int) -> tuple[State, State]:
+    """Return the states of two scopes at once."""
+    found = {
+        scope: State(items, int(length), newest, int(ids))
+        for scope, items, length, newest, ids in connection.execute(
+            _TWO_STATES, {"one": one, "other": other}
+        )
+    }
+    return found.get(one, EMPTY), found.get(other, EMPTY)
+
+
 def layout(connection: Connection, scope: int) -> list[tuple[int, str, int, Mapping[int, int]]]:
     """Return (id, ref, part, unit -> terms it has) of all that a scope holds, by ref and part."""
     rows = connection.execute(_LAYOUT, {"of": scope}).all()
     found = [(id, ref, part, _pairs(units)) for id, ref, part, units in rows]
     return sorted(found, key=lambda it: it[1:3])
+
+
+def all_items(connection: Connection, scope: int) -> list[Item]:
+    """Return all parts of refs that a scope holds, by id."""
+    return [Item(*row) for row in connection.execute(_ALL_ITEMS, {"of": scope}).all()]
 
 
 def places(

@@ -117,6 +117,7 @@ class Cap:
     def _overloaded(self) -> ModelOverloaded:
         self._refused()
         return ModelOverloaded(
-            f"{self._at_once} calls of the models run and {self.waiting} wait; try again later",
+            f"as many calls of the models run ({self._at_once}) and wait ({self._queued}) as may: "
+            "try again later",
             retry_after=RETRY_SECONDS,
         )

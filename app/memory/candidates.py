@@ -28,7 +28,6 @@ from app.memory.recall_rows import (
     First,
     Whose,
     read_clues,
-    read_clues_alone,
     read_holding,
     read_late,
     read_notes,
@@ -44,6 +43,7 @@ from app.memory.weighing import (
     facts_apart,
     hits_in,
     place_ref,
+    telling,
 )
 from app.text.sentences import is_question, sentences
 
@@ -51,7 +51,7 @@ MOST_LATE = 32  # sessions that are ranked by their texts, and texts embedded fo
 MOST_EMBEDDED = 160
 MOST_ASKED = 12  # terms of a question that has one answer
 INLINE_NUMBERS = 500_000  # weighing so many takes less time than asking another thread
-MANY_ALONE = 100  # if they are most of all, to read all takes less time
+MANY_ALONE = 100  # of more facts that stand alone, only those are read that may pass
 CLUES = 5  # the facts that fit best: their words find what the question's own do not
 MESSAGE = "\x1e"
 DAY = 86_400e6  # microseconds
@@ -76,12 +76,29 @@ class Field:
     span: Span
     left_out: str | None
     now: datetime
+    fact_gate: float
     weights: Weights = field(default_factory=lambda: Weights(()))
     rows: dict[str, Any] = field(default_factory=dict)
+    left: int = 0  # facts that stand alone and have but common words, which let nothing pass
     fact_cosines: dict[str, float] = field(default_factory=dict)
     fact_sessions: dict[str, str] = field(default_factory=dict)  # "" where one stands alone
     fact_places: Mapping[tuple[str, int], float] = field(default_factory=dict)
     overtaken: Mapping[str, str] = field(default_factory=dict)
+    near_facts: Sequence[tuple[str, float]] = field(init=False)  # that the index told, by id
+    far: frozenset[str] = field(init=False)  # of these, what stands alone and is not near enough
+
+    def __post_init__(self) -> None:
+        facts = [
+            (str(match.metadata["fact_id"]), match.score, match.metadata.get("session_id"))
+            for match in self.matches
+            if match.metadata.get("memory_type") == "fact" and "fact_id" in match.metadata
+        ]
+        self.near_facts = [(fact_id, score) for fact_id, score, _ in facts]
+        self.far = frozenset(
+            fact_id
+            for fact_id, score, session_id in facts[MANY_ALONE:]
+            if not session_id and score < self.fact_gate
+        )
 
     def ages(self) -> Floats:
         """Return how many days ago each candidate was."""
@@ -120,18 +137,20 @@ async def of_memories(
         and one.started_at <= until
     ]
     messages = _messages(found) if memory_type in (None, "message") else {}
+    if not (found.matches or known or messages or first.told or first.noted.items):
+        return  # nothing is remembered yet
     late = sorted((one for one in known if one.is_late), key=lambda one: one.updated_at)
     late_ids = [one.session_id for one in late[-MOST_LATE:]]
 
     def read(connection: Connection) -> tuple[dict[str, Clue], list[str], Matched, list[Held]]:
-        clues = _clues(connection, found) if memory_type in (None, "episode") else {}
+        clues = _clues(connection, found, less=found.far) if memory_type != "message" else {}
         found.overtaken = _overtaken(connection, found, clues)
         more = _clue_terms(found, clues)
         noted = read_notes(
             connection, found.whose, first, more, found.left_out or "", found.postings
         )
         if memory_type is None:
-            clues |= _clues_by_words(connection, found, noted, clues)
+            clues |= _clues_by_words(connection, found, more, noted, clues)
         held = read_late(connection, found.whose, late_ids) if late_ids else []
         return clues, more, noted, held
 
@@ -153,6 +172,7 @@ async def of_memories(
             *(Candidate("fact", fact_ref(c.fact_id), "", c.last_seen_at) for c in alone),
         ],
         facts_a_message=first.facts_a_message,
+        left=found.left,
     )
     cosines = [*_told(found, clues), *await _fresh(found, embedder, messages, held, clues)]
     if noted.times.size + first.said.times.size < INLINE_NUMBERS:
@@ -204,7 +224,7 @@ async def of_facts(
     told = {clue.fact_id: (ref, clue) for ref, clue in refs.items()}
     near = [
         Cosine(told[fact_id][0], "fact", score)
-        for fact_id, score in _fact_matches(found)
+        for fact_id, score in found.near_facts
         if fact_id in told
     ]
     late = {told[f.fact_id][0]: f.statement for f in first.told if f.fact_id in told}
@@ -222,36 +242,42 @@ def _messages(found: Field) -> dict[str, Any]:
     }
 
 
-def _fact_matches(found: Field) -> list[tuple[str, float]]:
-    return [
-        (str(match.metadata["fact_id"]), match.score)
-        for match in found.matches
-        if match.metadata.get("memory_type") == "fact" and "fact_id" in match.metadata
-    ]
-
-
 def _clues(
     connection: Connection,
     found: Field,
     places: Collection[tuple[str, int]] = (),
     alone: Collection[str] = (),
+    less: Collection[str] = (),
 ) -> dict[str, Clue]:
     """Read the facts that the index, the words and the clock point to."""
     told = [fact.fact_id for fact in found.first.told]
-    ids = dict.fromkeys([*(fact_id for fact_id, _ in _fact_matches(found)), *told, *alone])
+    near = (fact_id for fact_id, _ in found.near_facts if fact_id not in less)
+    ids = dict.fromkeys([*near, *told, *alone])
     return read_clues(connection, found.whose, list(ids), places)
 
 
 def _clues_by_words(
-    connection: Connection, found: Field, noted: Matched, clues: Mapping[str, Clue]
+    connection: Connection,
+    found: Field,
+    more: Sequence[str],
+    noted: Matched,
+    clues: Mapping[str, Clue],
 ) -> dict[str, Clue]:
-    """Read the other facts that stand alone and have one of the question's words."""
-    holds = (document_times(noted.of_first(len(found.first.terms))) > 0).any(axis=0)
-    refs = (noted.refs[at] for at in np.flatnonzero(holds).tolist())
-    ids = [ref.removeprefix(FACT) for ref in refs if ref.startswith(FACT)]
-    if len(ids) > MANY_ALONE and 2 * len(ids) > found.first.noted_size.items:
-        every = read_clues_alone(connection, found.whose)
-        return {id: every[id] for id in ids if id in every and id not in clues}
+    """Read the other facts that stand alone and have one of the question's words.
+
+    Of many, only those whose words may let them pass.
+    """
+    asked = noted.of_first(len(found.first.terms))
+    holds = (document_times(asked) > 0).any(axis=0)
+    is_alone = np.array([ref.startswith(FACT) for ref in noted.refs], bool)
+    alone = holds & is_alone
+    if (every := int(alone.sum())) > MANY_ALONE:
+        documents = len(found.first.known) + every
+        names = [frozenset(index_terms(name)) for name in found.names]
+        alone &= telling(found.first.terms, more, found.first.said, noted, documents, names)
+        alone |= np.isin(noted.refs, list(found.overtaken.values()))
+        found.left = every - int(alone.sum())
+    ids = [noted.refs[at].removeprefix(FACT) for at in np.flatnonzero(alone).tolist()]
     return read_clues(connection, found.whose, [id for id in ids if id not in clues])
 
 
@@ -263,13 +289,13 @@ def _overtaken(connection: Connection, found: Field, clues: dict[str, Clue]) -> 
     """
     if len(found.first.terms) > MOST_ASKED:
         return {}
-    near = [clues[fact_id] for fact_id, _ in _fact_matches(found) if fact_id in clues]
+    near = [clues[fact_id] for fact_id, _ in found.near_facts if fact_id in clues]
     same = [clue for clue in near if clue.key == near[0].key]
-    asked = frozenset(found.first.terms)
-    if any(asked.issuperset(index_terms(clue.value)) for clue in same):
-        return {}
     over = [clue for clue in same if clue.is_over(found.at)]
-    holding = read_holding(connection, found.whose, near[0].key, found.now) if over else None
+    asked = frozenset(found.first.terms)
+    if not over or any(asked.issuperset(index_terms(clue.value)) for clue in same):
+        return {}
+    holding = read_holding(connection, found.whose, near[0].key, found.now)
     if holding is None:
         return {}
     return {_home(clue): _home(holding) for clue in over if _home(clue) != _home(holding)}
@@ -277,7 +303,7 @@ def _overtaken(connection: Connection, found: Field, clues: dict[str, Clue]) -> 
 
 def _clue_terms(found: Field, clues: dict[str, Clue]) -> list[str]:
     """Return the words of the facts that fit best, and of related names, less the question's."""
-    near = [clues[fact_id] for fact_id, _ in _fact_matches(found) if fact_id in clues]
+    near = [clues[fact_id] for fact_id, _ in found.near_facts if fact_id in clues]
     best = [clue.statement for clue in found.admits(near)[:CLUES]]
     words = (term for text in [*best, *found.names] for term in index_terms(text))
     return [term for term in dict.fromkeys(words) if term not in found.first.terms]
@@ -291,7 +317,7 @@ def _told(found: Field, clues: dict[str, Clue]) -> Iterable[Cosine]:
             session_id = str(match.metadata.get("session_id", ""))
             yield Cosine(session_id, "exchange" if kind == "exchange" else "summary", match.score)
     at = found.at
-    for fact_id, score in _fact_matches(found):
+    for fact_id, score in found.near_facts:
         clue = clues.get(fact_id)
         if clue is not None and not clue.is_over(at):
             found.fact_cosines[fact_id] = max(score, found.fact_cosines.get(fact_id, 0.0))

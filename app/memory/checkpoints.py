@@ -33,7 +33,7 @@ from app.memory.facts import Facts
 from app.memory.given import documents_given
 from app.memory.lexicon import said_entry
 from app.memory.reading import Reader
-from app.memory.storing import Learned, store
+from app.memory.storing import Learned, index_words_anew, store
 from app.memory.vectors import Held, held, ids_of, settled, vectors_of
 from app.redact import Redactor
 from app.sessions.base import Message, Session, SessionStore
@@ -51,7 +51,7 @@ KNOWN_FACTS = 25  # told to the model
 
 
 class Checkpoints:
-    """Does the jobs `summarise`, `close` and `sync_episode`.
+    """Does the jobs `summarise`, `close`, `sync_episode` and `index_late_reply`.
 
     timezone: an IANA name, of users whose conversation names none.
     exchanges: whether each exchange of a conversation has a vector of its own.
@@ -97,6 +97,7 @@ class Checkpoints:
             "summarise": self._checkpoint,
             "close": self._close,
             "sync_episode": self._sync,
+            "index_late_reply": self._index_late,
         }
 
     async def refill(self, tenant_id: str) -> int:
@@ -143,6 +144,14 @@ class Checkpoints:
         tenant_id, session_id = claim.tenant_id, claim.payload["session_id"]
         await self._sessions.let_go(tenant_id, [session_id])  # of one that was deleted, if it is
         await self._push(tenant_id, session_id, again=True)
+        await self._queue.finish(claim, lambda _: None)
+
+    async def _index_late(self, claim: Claim) -> None:
+        """Index a reply that is not worth a summary anew: what followed is covered already."""
+        which = (claim.tenant_id, claim.payload["session_id"])
+        words = partial(index_words_anew, timezone=self._timezone)
+        await self._queue.commit(claim, lambda c: words(c, *which))
+        await self._push(*which, again=True)
         await self._queue.finish(claim, lambda _: None)
 
     async def _cover_what_is_new(self, claim: Claim) -> Session | None:

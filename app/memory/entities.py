@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from app.db import Connection, Database
 from app.db.locks import lock_user
+from app.db.parts import in_parts
 from app.db.tables import entities, facts
 from app.memory.base import USER, FoundEntity
 from app.memory.fact_rows import own_names
@@ -35,6 +36,22 @@ _row, _fact = entities.c, facts.c
 _OF_USER = sa.and_(_row.tenant_id == sa.bindparam("tenant"), _row.user_id == sa.bindparam("user"))
 _THIS = sa.and_(
     _OF_USER, _row.key == sa.bindparam("which"), _row.session_id == sa.bindparam("session")
+)
+_IN_SESSION = sa.select(entities).where(
+    _OF_USER,
+    _row.session_id == sa.bindparam("session"),
+    _row.key.in_(sa.bindparam("keys", expanding=True)),
+)
+_INSERT = entities.insert()
+_UPDATE = (
+    entities.update()
+    .where(_THIS)
+    .values(
+        {
+            name: sa.bindparam(f"new_{name}", type_=_row[name].type)
+            for name in ("name", "type", "aliases", "attributes", "seen_at")
+        }
+    )
 )
 _LATEST = sa.select(entities).where(_OF_USER).order_by(_row.seen_at.desc(), _row.key)
 _ROWS = _LATEST.limit(MOST_ROWS)
@@ -88,26 +105,46 @@ def take(
     if not found:
         return
     lock_user(connection, tenant_id, user_id)
+    named: dict[str, list[FoundEntity]] = {}
     for one in found:
         key = name_key(one.name)
-        if not key or subject_name(one.name) == USER:
-            continue
-        which = {"tenant": tenant_id, "user": user_id, "which": key, "session": session_id}
-        known = connection.execute(sa.select(entities).where(_THIS), which).first()
-        aliases = [*(known.aliases if known else ()), *one.aliases]
-        attributes = {**(known.attributes if known else {}), **one.attributes}
-        values: dict[str, Any] = {
-            "name": one.name,
-            "type": one.type,
-            "aliases": _distinct(a for a in aliases if name_key(a) != key)[-MOST_ALIASES:],
-            "attributes": dict(list(attributes.items())[-MOST_ATTRIBUTES:]),
-            "seen_at": max(seen_at, known.seen_at) if known else seen_at,
-        }
-        if known is not None:
-            connection.execute(entities.update().where(_THIS).values(values), which)
-            continue
-        row = {"tenant_id": tenant_id, "user_id": user_id, "key": key, "session_id": session_id}
-        connection.execute(entities.insert().values(**row, **values))
+        if key and subject_name(one.name) != USER:
+            named.setdefault(key, []).append(one)
+    here = {"tenant": tenant_id, "user": user_id, "session": session_id}
+    known = {
+        row.key: row
+        for keys in in_parts(named)
+        for row in connection.execute(_IN_SESSION, {**here, "keys": keys})
+    }
+    rows = {key: _told(key, known.get(key), these, seen_at) for key, these in named.items()}
+    again = [{**here, "which": key, **_new(row)} for key, row in rows.items() if key in known]
+    first = [
+        {"tenant_id": tenant_id, "user_id": user_id, "key": key, "session_id": session_id, **row}
+        for key, row in rows.items()
+        if key not in known
+    ]
+    for statement, some in ((_UPDATE, again), (_INSERT, first)):
+        if some:
+            connection.execute(statement, some)
+
+
+def _told(key: str, known: Any, found: Sequence[FoundEntity], seen_at: datetime) -> dict[str, Any]:
+    """Return what a session says of an entity: what it did before, and what it does now."""
+    aliases = [*(known.aliases if known else ()), *(a for one in found for a in one.aliases)]
+    attributes = dict(known.attributes) if known else {}
+    for one in found:
+        attributes |= one.attributes
+    return {
+        "name": found[-1].name,
+        "type": found[-1].type,
+        "aliases": _distinct(a for a in aliases if name_key(a) != key)[-MOST_ALIASES:],
+        "attributes": dict(list(attributes.items())[-MOST_ATTRIBUTES:]),
+        "seen_at": max(seen_at, known.seen_at) if known else seen_at,
+    }
+
+
+def _new(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"new_{name}": value for name, value in row.items()}
 
 
 class Entities:

@@ -6,17 +6,21 @@ Touches: the lexical index, `episodes`, the jobs.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from app import jobs
 from app.db import Connection
+from app.db.parts import in_parts
 from app.db.tables import episodes
 from app.memory import lexicon
 from app.memory.fact_writes import Changes
 from app.sessions.rows import of_session, put_sync
 
 SYNC_FACT = "sync_fact"
+FACTS_OF_A_JOB = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +52,11 @@ def publish(
     ]
     for session_id in sorted(changes.noted - changes.sessions - {leave_out}):
         lexicon.index_notes(connection, tenant_id, user_id, session_id)
-    for fact in changes.no_longer_alone.values():
-        lexicon.drop_fact(connection, fact)
-    for fact in changes.alone.values():
-        lexicon.index_fact(connection, fact)
+    lexicon.drop_facts(connection, list(changes.no_longer_alone.values()))
+    lexicon.index_facts(connection, list(changes.alone.values()))
     ids = sorted({*changes.no_longer_alone, *changes.alone})
-    return left + [put_fact_sync(connection, tenant_id, fact_id, now, delay) for fact_id in ids]
+    fresh = {fact_id for fact_id, fact in changes.alone.items() if fact.version == 1}
+    return left + put_fact_sync(connection, tenant_id, ids, now, delay, fresh=fresh)
 
 
 def _sync_session(
@@ -80,20 +83,43 @@ def _sync_session(
 
 
 def put_fact_sync(
-    connection: Connection, tenant_id: str, fact_id: str, now: datetime, delay: float
-) -> Job:
-    """Leave a job that makes the index agree with a fact that stands alone, and a late one, as
-    `put_sync` does."""
-    key = f"{fact_id}:{uuid.uuid4().hex}"
-    for name, delay_seconds in ((key, delay), (f"{key}:late", jobs.LATE_SECONDS)):
-        jobs.put(
-            connection,
-            tenant_id,
-            SYNC_FACT,
-            name,
-            {"fact_id": fact_id},
-            subject=f"fact:{fact_id}",
-            now=now,
-            delay_seconds=delay_seconds,
-        )
-    return Job(SYNC_FACT, key)
+    connection: Connection,
+    tenant_id: str,
+    fact_ids: Sequence[str],
+    now: datetime,
+    delay: float,
+    *,
+    fresh: Collection[str] = (),
+) -> list[Job]:
+    """Leave jobs that make the index agree with facts that stand alone, some facts a job.
+
+    And late ones, as `put_sync` does, but for what is `fresh`: nobody can have begun to push it.
+    """
+    left = []
+    for some in in_parts(fact_ids, FACTS_OF_A_JOB):
+        key = uuid.uuid4().hex
+        _put(connection, tenant_id, key, some, now, delay)
+        if again := [fact_id for fact_id in some if fact_id not in fresh]:
+            _put(connection, tenant_id, f"{key}{jobs.LATE}", again, now, jobs.LATE_SECONDS)
+        left.append(Job(SYNC_FACT, key))
+    return left
+
+
+def ids_of(payload: Mapping[str, Any]) -> list[str]:
+    """Return the facts that a job is about; one that an older release left names a single one."""
+    return list(payload["fact_ids"]) if "fact_ids" in payload else [payload["fact_id"]]
+
+
+def _put(
+    connection: Connection,
+    tenant_id: str,
+    key: str,
+    fact_ids: Sequence[str],
+    now: datetime,
+    delay: float,
+) -> None:
+    about = f"fact:{fact_ids[0]}" if len(fact_ids) == 1 else f"facts:{key}"
+    payload = {"fact_ids": fact_ids}
+    jobs.put(
+        connection, tenant_id, SYNC_FACT, key, payload, subject=about, now=now, delay_seconds=delay
+    )

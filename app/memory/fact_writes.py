@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,6 +27,7 @@ _THIS_SIGHTING = sa.and_(
 )
 _MOVE_SIGHTING = fact_sightings.update().where(_THIS_SIGHTING).values(fact_id=sa.bindparam("to"))
 _DROP_SIGHTING = fact_sightings.delete().where(_THIS_SIGHTING)
+_INSERT = facts.insert()
 _DROP_FACTS = facts.delete().where(
     _fact.tenant_id == sa.bindparam("tenant"),
     _fact.fact_id.in_(sa.bindparam("ids", expanding=True)),
@@ -102,7 +104,7 @@ def write_changes(
         connection.execute(_DROP_FACTS, {"tenant": tenant_id, "ids": ids})
         quarantine.drop(connection, tenant_id, "fact", ids)
     for some in in_parts(inserted):
-        connection.execute(facts.insert(), [asdict(fact) for fact in some])
+        connection.execute(_INSERT, [_fact_row(fact) for fact in some])
     quarantine.note(connection, tenant_id, "fact", map(_look_at, inserted), now)
     if changed:
         write_facts(connection, changed)
@@ -110,7 +112,9 @@ def write_changes(
 
 def write_facts(connection: Connection, changed: Sequence[Fact]) -> None:
     """Overwrite stored facts of a tenant."""
-    rows = [{**asdict(fact), "tenant": fact.tenant_id, "which": fact.fact_id} for fact in changed]
+    rows = [
+        {**_fact_row(fact), "tenant": fact.tenant_id, "which": fact.fact_id} for fact in changed
+    ]
     connection.execute(_REWRITE, rows)
     first = changed[0]
     looked = map(_look_at, changed)
@@ -171,7 +175,17 @@ def _where(tenant_id: str, point: Point) -> dict[str, Any]:
     }
 
 
+# `asdict` copies each value deeply, which takes longer than the database does.
+_FACT, _POINT = (
+    tuple(one.name for one in fields(kind) if one.name != "value_key" or kind is Fact)
+    for kind in (Fact, Point)
+)
+_of_fact, _of_point = attrgetter(*_FACT), attrgetter(*_POINT)
+
+
+def _fact_row(fact: Fact) -> dict[str, Any]:
+    return dict(zip(_FACT, _of_fact(fact), strict=True))
+
+
 def _row(point: Point) -> dict[str, Any]:
-    row = asdict(point)
-    del row["value_key"]
-    return row
+    return dict(zip(_POINT, _of_point(point), strict=True))

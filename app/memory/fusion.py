@@ -90,13 +90,19 @@ def varied(ranked: Sequence[str]) -> list[int]:
     One that says about the same as an earlier one steps back behind the rest, so that a thing that
     was talked about three times does not crowd out others.
     """
+    first, later = apart(ranked)
+    return first + later
+
+
+def apart(ranked: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the places of texts that say what no earlier one does, and of the others."""
     words = [_words(text) for text in ranked]
     first: list[int] = []
     later: list[int] = []
     for place, mine in enumerate(words):
         same = any(_overlap(mine, words[other]) >= ALIKE for other in first)
         (later if same else first).append(place)
-    return first + later
+    return first, later
 
 
 def _words(text: str) -> frozenset[str]:

@@ -140,11 +140,15 @@ def index_notes(
     store.put(connection, scope, [Entry(session_id, units)])
 
 
-def index_fact(connection: Connection, fact: Fact) -> None:
-    """Index a fact that belongs to no session."""
-    units = {DAYS: day_line([fact.valid_from], zone_or_utc("UTC")), SUMMARY: fact.statement}
-    scope = store.scope_of(NOTED, fact.tenant_id, fact.user_id)
-    store.put(connection, scope, [Entry(fact_ref(fact.fact_id), units)])
+def index_facts(connection: Connection, alone: Sequence[Fact]) -> None:
+    """Index facts that belong to no session."""
+    of_scopes: dict[int, list[Entry]] = {}
+    for fact in alone:
+        units = {DAYS: day_line([fact.valid_from], zone_or_utc("UTC")), SUMMARY: fact.statement}
+        scope = store.scope_of(NOTED, fact.tenant_id, fact.user_id)
+        of_scopes.setdefault(scope, []).append(Entry(fact_ref(fact.fact_id), units))
+    for scope, entries in of_scopes.items():
+        store.put(connection, scope, entries)
 
 
 def drop(connection: Connection, tenant_id: str, user_id: str, session_id: str) -> None:
@@ -158,10 +162,14 @@ def drop_messages(connection: Connection, tenant_id: str, user_id: str, session_
     store.remove(connection, store.scope_of(SAID, tenant_id, user_id), [session_id])
 
 
-def drop_fact(connection: Connection, fact: Fact) -> None:
-    """Forget a fact that belongs to no session."""
-    scope = store.scope_of(NOTED, fact.tenant_id, fact.user_id)
-    store.remove(connection, scope, [fact_ref(fact.fact_id)])
+def drop_facts(connection: Connection, alone: Sequence[Fact]) -> None:
+    """Forget facts that belong to no session."""
+    of_scopes: dict[int, list[str]] = {}
+    for fact in alone:
+        scope = store.scope_of(NOTED, fact.tenant_id, fact.user_id)
+        of_scopes.setdefault(scope, []).append(fact_ref(fact.fact_id))
+    for scope, refs in of_scopes.items():
+        store.remove(connection, scope, refs)
 
 
 def fact_ref(fact_id: str) -> str:

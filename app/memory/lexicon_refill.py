@@ -177,6 +177,5 @@ def _put_facts(tenant_id: str, after: str | None, connection: Connection) -> str
     for user_id in sorted({row.user_id for row in connection.execute(_ALONE, which)}):
         lock_user(connection, tenant_id, user_id)
     rows = connection.execute(_ALONE, which).all()  # as they are now: one may be gone
-    for row in rows:
-        lexicon.index_fact(connection, Fact(*row))
+    lexicon.index_facts(connection, [Fact(*row) for row in rows])
     return str(rows[-1].fact_id) if rows else None

@@ -176,9 +176,7 @@ def _bm25(times: Floats, lengths: Floats, average: float, weights: Floats, every
     total = telling.sum()
     if total <= 0:
         return np.zeros(times.shape[1])
-    scale = 1 - bm25.B + bm25.B * lengths / (average or 1.0)
-    shares = times * (bm25.K1 + 1) / (times + bm25.K1 * scale)
-    return np.asarray(telling @ shares / total, np.float64)
+    return np.asarray(telling @ bm25.shares(times, lengths, average) / total, np.float64)
 
 
 def _in_a_row(values: Floats, of: Places, units: int) -> Floats:

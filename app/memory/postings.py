@@ -6,10 +6,7 @@ a search does, and the next question has most of its words as well.
 
 from __future__ import annotations
 
-import threading
-import time
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -18,13 +15,13 @@ from numpy.typing import NDArray
 
 from app.db import Connection
 from app.lexical import store
+from app.lexical.kept import Kept
 from app.lexical.store import State
 from app.memory.lexicon import DAYS
 from app.memory.matching import Floats, Matched, Places, matched
 
 MOST_PARTS = 3_000  # of a scope that is laid out; of a larger one, what is found is read each time
 MOST_NUMBERS = 8_000_000  # of all scopes together: 64 MB
-IDLE_SECONDS = 600.0  # so long a scope is kept that nobody asks about
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +49,20 @@ class _Scope:
     lengths: Floats
     day_lengths: Floats
     terms: dict[str, _Term] = field(default_factory=dict)
-    held: int = 0
-    used_at: float = 0.0
+
+    @property
+    def size(self) -> int:
+        of_terms = (
+            2 * (len(it.units) + len(it.parts)) + len(it.holders) for it in self.terms.values()
+        )
+        return 2 * len(self.numbers) + sum(of_terms)
 
 
 class Postings:
     """Answers where some terms are. May be called from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._scopes: OrderedDict[int, _Scope] = OrderedDict()  # the one used last comes last
-        self._held = 0
+        self._kept: Kept[_Scope] = Kept(MOST_NUMBERS)
 
     def find(
         self,
@@ -83,10 +83,10 @@ class Postings:
         if state.items > MOST_PARTS:
             rare = [term for term in terms if term not in common]
             return matched(store.lookup(connection, scope, rare, left_out=left_out), terms)
-        with self._lock:
-            held = self._scopes.get(scope)
-        if held is None or held.state != state:
-            held = _read(connection, scope, state)
+        held = self._kept.get(scope)
+        is_new = held is None or held.state != state
+        if held is None or is_new:
+            held = _read(connection, scope)
         known = held.terms
         missing = [term for term in terms if term not in known]
         if missing:
@@ -94,42 +94,31 @@ class Postings:
             if read is None:  # it has changed since its state was read
                 return matched(store.lookup(connection, scope, terms, left_out=left_out), terms)
             known = held.terms = {**known, **read}  # another thread may add some at the same time
-        self._keep(scope, held)
+        if is_new or missing:
+            self._kept.keep(scope, held, held.size)
         return _matched(held, [known[term] for term in terms], left_out)
 
-    def _keep(self, scope: int, held: _Scope) -> None:
-        with self._lock:
-            held.used_at = time.monotonic()
-            before = self._scopes.pop(scope, None)
-            self._held -= 0 if before is None else before.held
-            held.held = 2 * len(held.numbers) + sum(
-                2 * (len(it.units) + len(it.parts)) + len(it.holders) for it in held.terms.values()
-            )
-            self._held += held.held
-            self._scopes[scope] = held
-            for other, old in list(self._scopes.items()):
-                is_idle = held.used_at - old.used_at > IDLE_SECONDS
-                if not is_idle and self._held <= MOST_NUMBERS:
-                    break
-                del self._scopes[other]
-                self._held -= old.held
 
-
-def _read(connection: Connection, scope: int, state: State) -> _Scope:
+def _read(connection: Connection, scope: int) -> _Scope:
     rows = store.layout(connection, scope)
     refs: dict[str, int] = {}
     numbers: list[int] = []
     lengths: list[int] = []
     starts, of, days = [0], [], []
+    length = 0
     for _, ref, _, units in rows:
+        length += sum(units.values())
         of.append(refs.setdefault(ref, len(refs)))
         own = sorted(number for number in units if number != DAYS)
         numbers += own
         lengths += [units[number] for number in own]
         starts.append(len(numbers))
         days.append(units.get(DAYS, 0))
+    ids = [row[0] for row in rows]
+    # It may have changed since its state was read.
+    now = State(len(rows), length, max(ids, default=0), sum(ids))
     return _Scope(
-        state,
+        now,
         {row[0]: at for at, row in enumerate(rows)},
         np.array(list(refs), object),
         np.array(of, np.intp),

@@ -129,29 +129,33 @@ class Reader:
     ) -> tuple[Written | None, int]:
         """Ask, and once more if the answer can't be used. None: it was cut off; ask for less.
 
-        Prose is the summary only where a second answer is no better: it has no facts.
+        Prose, and what was cut off, count only where a second answer is no better: facts lack.
         """
         new = [_known(fact.subject, fact.predicate, fact.value) for fact in reading.facts]
         prompt = self._prompt(reading.summary, lines, [*reversed(new), *told_before])
-        prose: tuple[Written, int] | None = None
+        first: tuple[Written, int] | None = None
         try:
             written, dropped = await self._understood(
                 await self._complete(prompt, bill), reading.summary, lines
             )
-            if written is None or not written.is_prose:
+            if written is None or (written.is_whole and not written.is_prose):
                 return written, dropped
-            prose, why = (written, dropped), "it is prose"
+            why = "it is prose" if written.is_prose else "it was cut off"
+            first = written, dropped
         except UpstreamInvalid as error:
             why = error.message
         prompt = [prompt[0], Say("user", prompt[1].content + AGAIN.format(why=why))]
         try:
-            return await self._understood(
+            second, dropped = await self._understood(
                 await self._complete(prompt, bill), reading.summary, lines
             )
         except UpstreamInvalid:
-            if prose is None:
+            if first is None:
                 raise
-            return prose
+            return first
+        if first is not None and second is not None and _says(first[0]) > _says(second):
+            return first
+        return second, dropped
 
     async def _complete(self, prompt: Sequence[Say], bill: Bill) -> Completion:
         bill.begin()
@@ -212,6 +216,11 @@ class Reader:
         if written.is_prose and not await asyncio.to_thread(_is_about, summary, sources):
             raise UpstreamInvalid("model", "the model wrote prose that is not about the messages")
         return _with_summary(written, summary), len(kept.dropped)
+
+
+def _says(written: Written) -> tuple[bool, bool, int]:
+    """Return what one answer is better by than another."""
+    return not written.is_prose, written.is_whole, len(written.facts)
 
 
 def _with_summary(written: Written, summary: str) -> Written:

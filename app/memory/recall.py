@@ -123,10 +123,13 @@ class Recall:
             terms = _terms(words)
         else:  # a text that was pasted
             terms = await asyncio.to_thread(_terms, words)
+        asked = whose, question, span, memory_type, leave_out_session
         matches, (first, names) = await asyncio.gather(
-            self._nearest(whose, question, span, memory_type, leave_out_session),
+            self._nearest(*asked, only_keys=True),
             self._read(whose, words, terms, leave_out_session, memory_type),
         )
+        if first.is_late:  # the texts tell which of them the index shows
+            matches = await self._nearest(*asked, only_keys=False)
         field = Field(
             whose,
             self._postings,
@@ -138,6 +141,7 @@ class Recall:
             span,
             leave_out_session,
             now,
+            gates.fact,
         )
         build = of_facts if memory_type == "fact" else of_memories
         await build(field, self._database, self._embedder, memory_type)
@@ -193,6 +197,8 @@ class Recall:
         span: Span,
         memory_type: RecordType | None,
         left_out: str | None,
+        *,
+        only_keys: bool,
     ) -> list[Match]:
         if question is None or memory_type == "message":
             return []  # messages are in no index
@@ -208,6 +214,7 @@ class Recall:
             question,
             top_k=NEAREST,
             filter=mine[0] if len(mine) == 1 else {"$and": mine},
+            only_keys=only_keys,
         )
 
     async def _read(

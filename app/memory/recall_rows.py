@@ -119,7 +119,6 @@ _HOLDING = _MY_CLUES.where(
     ),
 ).limit(2)
 _CLUES = _MY_CLUES.where(_fact.fact_id.in_(_IDS))
-_CLUES_ALONE = _MY_CLUES.where(_fact.number.is_(None))
 _READ_FACTS = sa.select(sa.func.count()).where(
     _fact.tenant_id == _TENANT, _fact.user_id == _USER, _fact.number.is_not(None)
 )
@@ -188,11 +187,16 @@ class First:
     terms: Sequence[str]
     said: Matched
     said_size: Size
+    noted: store.State
     noted_size: Size
     noted_hits: Sequence[Hit]
     recent: Sequence[Any]
     facts_a_message: float
     told: Sequence[Fact]
+
+    @property
+    def is_late(self) -> bool:
+        return bool(self.told) or any(one.is_late for one in self.known)
 
 
 def read_first(
@@ -214,7 +218,7 @@ def read_first(
     since = whose.shown(changed_after=changed_after)
     known = [] if only_facts else list(map(Known._make, connection.execute(_SESSIONS, since).all()))
     scopes = [store.scope_of(kind, whose.tenant_id, whose.user_id) for kind in (SAID, NOTED)]
-    states = [store.state(connection, scope) for scope in scopes]
+    states = store.states(connection, *scopes)
     sizes = [
         store.size(connection, scope, left_out=left_out, whole=state)
         for scope, state in zip(scopes, states, strict=True)
@@ -229,6 +233,7 @@ def read_first(
             connection, scopes[0], states[0], [] if only_facts else worth, left_out=left_out
         ),
         said_size=sizes[0],
+        noted=states[1],
         noted_size=sizes[1],
         noted_hits=store.lookup(connection, scopes[1], worth, left_out=left_out)
         if only_facts
@@ -261,12 +266,6 @@ def read_clues(
     return found
 
 
-def read_clues_alone(connection: Connection, whose: Whose) -> dict[str, Clue]:
-    """Read all facts that stand alone, by id."""
-    rows = connection.execute(_CLUES_ALONE, whose.shown()).all()
-    return {row[0]: Clue._make(row) for row in rows}
-
-
 def read_holding(connection: Connection, whose: Whose, key: str, at: datetime) -> Clue | None:
     """Read what holds of a key at a time, if it is one fact alone."""
     rows = connection.execute(_HOLDING, whose.shown(key=key, at=at)).all()
@@ -284,9 +283,8 @@ def read_notes(
     """Read where in notes the question's words are, and some more."""
     scope = store.scope_of(NOTED, whose.tenant_id, whose.user_id)
     common = set(more).difference(_worth_a_look(connection, [scope], [first.noted_size], more))
-    state = store.state(connection, scope)
     terms = [*first.terms, *more]
-    return postings.find(connection, scope, state, terms, left_out=left_out, common=common)
+    return postings.find(connection, scope, first.noted, terms, left_out=left_out, common=common)
 
 
 def read_late(connection: Connection, whose: Whose, session_ids: Collection[str]) -> list[Held]:

@@ -201,12 +201,12 @@ def remove_messages(
 
 def _put_drops(connection: Connection, session: Session, now: datetime) -> None:
     """Leave a job for the vectors; a second one comes late, after a push that is under way."""
-    for delay_seconds in (0.0, jobs.LATE_SECONDS):
+    for end, delay_seconds in (("", 0.0), (jobs.LATE, jobs.LATE_SECONDS)):
         jobs.put(
             connection,
             session.tenant_id,
             KIND,
-            f"{session.session_id}:{uuid.uuid4().hex}",
+            f"{session.session_id}:{uuid.uuid4().hex}{end}",
             {"session_id": session.session_id},
             subject=f"memory:{session.session_id}",
             now=now,

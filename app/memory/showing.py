@@ -18,7 +18,7 @@ from app.db.tables import messages, sessions
 from app.index.base import vector_id
 from app.memory.base import Fact
 from app.memory.episodes import Episode
-from app.memory.fusion import varied
+from app.memory.fusion import apart
 from app.memory.recall_rows import SAID_COLUMNS, Whose, read_texts
 from app.memory.recalled import FACT, MESSAGE, Memory
 from app.memory.weighing import Candidate
@@ -26,6 +26,7 @@ from app.sessions.rows import of_session
 
 MOST_FACTS = 5  # of a session
 SPARE = 20  # looked at beyond `top_k`, so that something else can step forward
+NEXT = 3  # and at first: mostly, few say the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,20 @@ async def show(
 ) -> tuple[Memory, ...]:
     """Return the first `top_k` as memories; what says about the same as another steps back."""
     some = ranked[: top_k + SPARE]
+    found: list[Memory] = []
+    for part in (some[: top_k + NEXT], some[top_k + NEXT :]):
+        if part:
+            found += await _load(database, whose, part, fitting)
+        first, later = apart([memory.text for memory in found])
+        if len(first) >= top_k:  # what comes behind these can't step forward
+            break
+    return tuple(found[at] for at in (first + later)[:top_k])
+
+
+async def _load(
+    database: Database, whose: Whose, some: Sequence[Ranked], fitting: Fitting
+) -> list[Memory]:
+    """Return what is still there, in its order."""
     ids = {one.candidate.session_id for one in some if one.candidate.kind == "episode"}
     alone = {str(one.row) for one in some if one.candidate.kind == "fact"}
     places = [place for place in fitting.places if place[0] in ids]
@@ -80,13 +95,11 @@ async def show(
     for fact in sorted(facts.values(), key=fitting.order):
         if fact.session_id and fact.number is not None and fact.holds(fitting.at):
             fit[fact.session_id].append(fact)
-    found = [
+    return [
         memory
         for one in some
         if (memory := _memory(one, episodes, facts, fit[one.candidate.session_id])) is not None
     ]
-    order = varied([memory.text for memory in found])
-    return tuple(found[at] for at in order[:top_k])
 
 
 async def reload(

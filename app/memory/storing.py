@@ -106,6 +106,16 @@ def store(
     return True
 
 
+def index_words_anew(
+    connection: Connection, tenant_id: str, session_id: str, *, timezone: str
+) -> None:
+    """Index what a session's memory covers as SQL holds it now."""
+    session = lock_session(connection, tenant_id, session_id)
+    if session is not None:
+        lock_user(connection, tenant_id, session.user_id)
+        lexicon.index_messages_anew(connection, session, timezone=timezone)
+
+
 def _take_back(connection: Connection, session: Session, timezone: str, now: datetime) -> None:
     """Take messages that are covered once more out of the indexes: a turn was answered late."""
     which = {"tenant": session.tenant_id, "session": session.session_id}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.lexical.store import Hit, Size
 from app.lexical.terms import index_terms
@@ -16,11 +17,14 @@ from app.memory.lexicon import FACT, FACTS, SAID_AGAIN, SUMMARY
 from app.memory.matching import Matched, Places
 from app.memory.recalled import RecordType
 
+Flags = NDArray[np.bool_]
+
 IN_A_ROW = 3  # messages of a passage: fewer miss the answer, more blur it (measured)
 CLUE_WEIGHT = 0.5  # of a word that only the best facts have, beside one of the question
 # So much of the question in one passage makes it related, whatever the cosine: 95% of LoCoMo's
 # questions find that in their own conversations; of another's, 3 in 100 pass by it alone.
 LEXICAL_SHARE = 0.4
+SLACK = 0.05  # below it, while it is not known exactly how much each word tells
 MOST_PLACES = 200  # facts of one user that are found by their words
 
 
@@ -47,8 +51,12 @@ class Cosine(NamedTuple):
 class Weights:
     """The readings of all candidates, as they come in."""
 
-    def __init__(self, candidates: Sequence[Candidate], *, facts_a_message: float = 1.0) -> None:
+    def __init__(
+        self, candidates: Sequence[Candidate], *, facts_a_message: float = 1.0, left: int = 0
+    ) -> None:
+        """left: how many more there are that could not pass."""
         self.candidates = candidates
+        self.documents = len(candidates) + left
         self.place = {one.ref: at for at, one in enumerate(candidates)}
         self.facts_a_message = facts_a_message
         self.readings: dict[str, Floats] = {}
@@ -84,17 +92,15 @@ class Weights:
         if not terms:
             return
         even = np.ones(len(terms))
-        documents = len(self.candidates)
-        self._read(
-            "said", ("episode", "message"), said, matching.whole(said, even, said_size, documents)
-        )
+        whole = matching.whole(said, even, said_size, self.documents)
+        self._read("said", ("episode", "message"), said, whole)
         passage = matching.best_passage(said, even, said_size, units=IN_A_ROW)
         self._read("passage", ("episode", "message"), said, passage)
         whole = matching.whole(noted, even, noted_size, noted_size.items)
         self._read("noted", ("episode", "fact"), noted, whole)
-        telling = rarity(terms, said, noted, documents)
+        weights = rarity(terms, said, noted, self.documents)
         for found, units in ((said, IN_A_ROW), (noted, 1)):
-            shares = matching.covered(found, telling, units=units)
+            shares = matching.covered(found, weights, units=units)
             documents_here, places = self._places(found)
             np.maximum.at(self.lexical, places, shares[documents_here])
 
@@ -113,12 +119,7 @@ class Weights:
             noted,
             matching.whole(noted, weights, size, size.items),
         )
-        has = matching.document_times(noted) > 0
-        for name in names:
-            rows = [at for at, term in enumerate(terms) if term in name]
-            if len(rows) < len(name):
-                continue
-            holds = has[rows].all(axis=0)
+        for holds in _hold_a_name(terms, noted, names):
             if holds.sum() * 2 > max(size.items, matching.FEW):
                 continue  # it tells nothing: they all do
             for ref in np.array(noted.refs)[holds]:
@@ -152,7 +153,7 @@ class Weights:
         documents = np.flatnonzero(places >= 0)
         return documents, places[documents]
 
-    def _are(self, *kinds: RecordType) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _are(self, *kinds: RecordType) -> Flags:
         return np.isin(self._kinds, kinds)
 
 
@@ -161,6 +162,37 @@ def rarity(terms: Sequence[str], said: Matched, noted: Matched, documents: int) 
     in_said, in_noted = matching.holders(said, terms), matching.holders(noted, terms)
     holders = {term: max(in_said[term], in_noted[term]) for term in terms}
     return matching.rarity(terms, holders, documents)
+
+
+def telling(
+    terms: Sequence[str],
+    more: Sequence[str],
+    said: Matched,
+    noted: Matched,
+    documents: int,
+    names: Collection[frozenset[str]],
+) -> Flags:
+    """Return which documents of notes may pass by words or by a related name.
+
+    noted: of the question's terms, and of `more`. documents: about how many candidates there are.
+    """
+    asked = noted.of_first(len(terms))
+    shares = matching.covered(asked, rarity(terms, said, asked, documents), units=1)
+    may = shares >= LEXICAL_SHARE - SLACK
+    for holds in _hold_a_name([*terms, *more], noted, [name for name in names if name]):
+        may |= holds
+    return may
+
+
+def _hold_a_name(
+    terms: Sequence[str], noted: Matched, names: Collection[frozenset[str]]
+) -> Iterator[Flags]:
+    """Yield for each name that the terms have whole which documents hold it."""
+    has = matching.document_times(noted) > 0
+    for name in names:
+        rows = [at for at, term in enumerate(terms) if term in name]
+        if len(rows) == len(name):
+            yield np.asarray(has[rows].all(axis=0), np.bool_)
 
 
 def fact_places(terms: Sequence[str], noted: Matched) -> dict[tuple[str, int], float]:

@@ -35,6 +35,8 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self.is_shared = sharing.is_shared()
+        if self.is_shared:
+            sharing.make_folder()
         make = Families(self._registry)
         self._requests = make.seconds(
             "http_request_duration", "Time of a request, from its arrival to the last byte sent.",

@@ -19,6 +19,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from app.errors import Misconfigured
+
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -34,14 +36,25 @@ def share() -> None:
         os.environ[VARIABLE] = made
         atexit.register(shutil.rmtree, made, ignore_errors=True)
         return
+    make_folder()
     folder = Path(named)
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in folder.glob("*.db"):
-        file.unlink(missing_ok=True)
+    for kind in ("counter", "gauge_*", "histogram", "summary"):  # whatever else is there stays
+        for file in folder.glob(f"{kind}_*.db"):
+            if file.stem.rpartition("_")[2].isdecimal():  # the id of a process
+                file.unlink(missing_ok=True)
 
 
 def is_shared() -> bool:
     return VARIABLE in os.environ
+
+
+def make_folder() -> None:
+    """Make the folder that the environment names. Raises `Misconfigured` where that can't be."""
+    folder = Path(os.environ[VARIABLE])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Misconfigured(f"{VARIABLE}: the folder {folder} can't be made: {error}") from error
 
 
 def together() -> CollectorRegistry:

@@ -211,7 +211,7 @@ class Erasure:
         # To rewrite the files holds all other writers up: not for a repeat that found nothing.
         is_to_scrub = claim.payload["is_first"] or any(work.removed.values())
         late = {"user": user_id, "is_to_scrub": is_to_scrub}
-        put(connection, tenant_id, LATE, claim.key, late, now, jobs.LATE_SECONDS)
+        put(connection, tenant_id, LATE, f"{claim.key}{jobs.LATE}", late, now, jobs.LATE_SECONDS)
         if is_to_scrub:
             put_scrub(connection, tenant_id, claim.key, now, jobs.CALLER_SECONDS)
         note(

@@ -229,10 +229,9 @@ def _sync(connection: Connection, target: Target, ids: Collection[str], now: dat
 
 def _facts(connection: Connection, target: Target, rows: Sequence[Row], now: datetime) -> None:
     """See to the vectors of facts that stand alone, and of sessions whose episode is there."""
-    for row in rows:
-        if row["number"] is None:
-            lexicon.index_fact(connection, Fact(**row))
-            put_fact_sync(connection, target.tenant_id, row["fact_id"], now, 0)
+    alone = [Fact(**row) for row in rows if row["number"] is None]
+    lexicon.index_facts(connection, alone)
+    put_fact_sync(connection, target.tenant_id, [fact.fact_id for fact in alone], now, 0)
     ids = {row["session_id"] for row in rows if row["number"] is not None} - {None}
     which = {"tenant": target.tenant_id, "ids": sorted(ids)}
     _sync(connection, target, connection.execute(_HAVE_EPISODES, which).scalars().all(), now)

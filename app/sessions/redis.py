@@ -144,7 +144,9 @@ class RedisSessions:
             raise Conflict(
                 "this client_message_id came with another text before", param="client_message_id"
             )
-        if how != "free":
+        # So long ago that Redis has let go of it: then SQL says whether it was answered.
+        was_left = answered.status is None and reply.status in ("failed", "interrupted")
+        if how != "free" and not was_left:
             return Turn(session, question, reply, new.holder, mine=how == "mine")
         lapsed, lost = reply.status == "pending", self._count_tokens(reply.content)
         question = replace(question, memory=new.memory)
@@ -161,8 +163,7 @@ class RedisSessions:
         if not taken:
             return None
         session = state_of(new.tenant_id, new.session_id, taken)
-        if lapsed:
-            self._metrics.lease_taken_over("turn")
+        self._lapsed(int(lapsed))
         return Turn(session, question, reply, new.holder, mine=True, is_taken_over=lapsed)
 
     async def _whole(self, session: Session, line: Line) -> Message | None:
@@ -184,7 +185,11 @@ class RedisSessions:
 
     async def is_next(self, turn: Turn) -> bool:
         found = await self._of_turn(IS_NEXT, turn, INTERRUPTED)
-        return bool(found != 0)  # in a session that is gone, nobody comes before
+        if found == ABSENT:
+            return True  # in a session that is gone, nobody comes before
+        ended, alive = found
+        self._lapsed(ended)
+        return bool(alive == 0)
 
     async def renew(self, turn: Turn) -> bool:
         return bool(await self._of_turn(RENEW, turn, turn.holder, self._lease) == 1)
@@ -232,6 +237,10 @@ class RedisSessions:
             if not await self._settler.load(*here):
                 break
         return ABSENT
+
+    def _lapsed(self, leases: int) -> None:
+        for _ in range(leases):
+            self._metrics.lease_taken_over("turn")
 
     async def message(self, tenant_id: str, message_id: str) -> tuple[Message, str]:
         try:
@@ -319,8 +328,7 @@ class RedisSessions:
         await self.settle()
         pending = await self._sql.pending()
         ended = await self._settler.lapse(pending)
-        for _ in range(ended):
-            self._metrics.lease_taken_over("turn")
+        self._lapsed(ended)
         await self.settle()
         held = [place for place in pending if await self._settler.is_pending(*place)]
         ended += await self._sql.end_lapsed_but(held)

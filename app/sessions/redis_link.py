@@ -15,8 +15,8 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.commands.core import AsyncScript
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as NotConnected
-from redis.exceptions import RedisError, ResponseError
 
 from app.errors import Misconfigured, StorageUnavailable
 
@@ -39,8 +39,11 @@ class Link:
                 url,
                 decode_responses=True,
                 retry=Retry(NoBackoff(), 1, supported_errors=(NotConnected,)),
-                socket_timeout=timeout_seconds,
-                socket_connect_timeout=timeout_seconds,
+                # `_ask` has the deadline: under one of its own the client calls `asyncio.wait_for`,
+                # which swallows a cancellation now and then (Python 3.11), and who waits for that
+                # waits for ever.
+                socket_timeout=None,
+                socket_connect_timeout=None,
             )
         except ValueError:  # not kept as the cause: it may tell a part of the password
             raise _wrong_url("its port or its options can't be read") from None
@@ -53,11 +56,16 @@ class Link:
     async def open(self) -> None:
         """Look at how it keeps what it acknowledges; if it is not there yet, that comes later.
 
-        Raises `Misconfigured` where it may lose that.
+        Raises `Misconfigured` where it may lose that, and where it refuses us.
         """
         try:
             await self._check()
         except StorageUnavailable as error:
+            if isinstance(error.__cause__, AuthenticationError):
+                raise Misconfigured(
+                    "SESSION_STORE: this Redis refuses the user and the password of the URL, or "
+                    "asks for a password and there is none"
+                ) from None
             log.error("the session store can't be reached yet: %s", error.message)
 
     async def close(self) -> None:

@@ -50,11 +50,14 @@ local function stays()
   call('PERSIST', mine)
   call('ZREM', WAITING, member)
 end
--- how: 'n', or 'w' where the repeat of a message says anew what becomes of it
+-- how: 'n', or 'w' where the repeat of a message says anew what becomes of it. No version comes
+-- again, not with another copy nor after Redis has lost its last moments: it is a time.
 local function changed(seq, how, at)
   local member, before = get('member'), call('HGET', D, seq)
   if before and string.sub(before, 1, 1) == 'w' then how = 'w' end
-  call('HSET', D, seq, how..call('HINCRBY', S, 'version', 1))
+  local version = whole(math.max(at, (tonumber(get('version')) or 0) + 1))
+  call('HSET', S, 'version', version)
+  call('HSET', D, seq, how..version)
   call('ZADD', DIRTY, 0, member)
   call('ZADD', SINCE, 'NX', whole(at), member)
   stays()
@@ -139,7 +142,7 @@ local asked, holder, lease, moment, tokens, question, reply = unpack(ARGV)
 if call('EXISTS', S) == 0 then return false end
 local at, answered = now(), whole(tonumber(asked) + 1)
 if get('t:'..answered) == 'pending' and get('h:'..answered) == holder then return state() end
-if not is_free(answered, at) then return false end
+if get('t:'..answered) and not is_free(answered, at) then return false end
 call('HSET', S, 'm:'..asked, question, 't:'..asked, 'complete',
   'm:'..answered, reply, 't:'..answered, 'pending', 'h:'..answered, holder,
   'tokens', whole(math.max(0, tonumber(get('tokens')) - tonumber(tokens))))
@@ -157,8 +160,8 @@ IS_NEXT = (
     _COMMON
     + """
 if call('EXISTS', S) == 0 then return -1 end
-local _, alive = lapse(tonumber(ARGV[1]), ARGV[2], now())
-return alive == 0 and 1 or 0
+local ended, alive = lapse(tonumber(ARGV[1]), ARGV[2], now())
+return {ended, alive}
 """
 )
 
@@ -356,7 +359,6 @@ for place = 3, 2 + 2 * leases, 2 do
   call('ZADD', L, whole(at + tonumber(ARGV[place + 1])), ARGV[place])
 end
 for place = 3 + 2 * leases, #ARGV, 2 do call('HSET', S, ARGV[place], ARGV[place + 1]) end
-call('HSET', S, 'version', whole(at))  -- no copy has a version of one before
 stays()
 if leases == 0 then call('ZADD', WAITING, 0, get('member')) end
 return 1

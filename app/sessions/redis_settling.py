@@ -1,6 +1,6 @@
 """Between Redis and SQL: a live session is read from there, and what is new of it brought there.
 
-Touches: `sessions`, `messages`.
+Touches: `sessions`, `messages`, the jobs.
 
 Both are one transaction under the lock of the session. To settle twice changes nothing, and to
 settle late undoes nothing: messages are known by their ids, a whole reply is never written over,
@@ -30,6 +30,7 @@ from app.sessions.rows import (
     PENDING,
     THIS_SESSION,
     lock_session,
+    put_late,
 )
 
 _HELD = sa.and_(
@@ -215,13 +216,15 @@ def settle(
         if message.client_message_id in spoken_for:
             message = replace(message, client_message_id=None)
         _insert(connection, replace(change, message=message))
-    late = [
-        seq
-        for change in changes
-        if change.message.id in stored
-        and (seq := _update(connection, change, stored[change.message.id]))
-        and (change.is_wish or seq <= session.covered_seq)
-    ]
+    is_news, late = bool(new), []
+    for change in changes:
+        known = stored.get(change.message.id)
+        if known is not None and (seq := _update(connection, change, known)):
+            is_news = True
+            if change.is_wish or seq <= session.covered_seq:
+                late.append(seq)
+    if not is_news:  # an old tale, and so is what it says of the session
+        return Settled(session.covered_seq, session.memory_revision)
     last_seq = max(session.last_seq, copy.last_seq, *(seq + moved_by for seq in fresh or {0}))
     after = replace(
         session,
@@ -237,6 +240,8 @@ def settle(
     if fresh:
         after = replace(after, state="open", closed_at=None)
     connection.execute(_MOVE, here | {f"new_{name}": getattr(after, name) for name in _MOVED})
+    if late and min(late) <= after.covered_seq:
+        put_late(connection, after, now=after.last_message_at)
     if limit is not None and session.state == "closed" and after.state == "open":
         limit.keep(connection, after, after.last_message_at)
     return Settled(after.covered_seq, after.memory_revision, is_moved=bool(moved_by))

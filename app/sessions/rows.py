@@ -85,6 +85,19 @@ def micros(seconds: float) -> int:
     return int(seconds * 1_000_000)
 
 
+def put_late(connection: Connection, session: Session, *, now: datetime) -> None:
+    """Leave a job that indexes a session anew: a reply came that its memory covers already."""
+    jobs.put(
+        connection,
+        session.tenant_id,
+        "index_late_reply",
+        f"{session.session_id}:{uuid.uuid4().hex}",
+        {"session_id": session.session_id},
+        subject=f"memory:{session.session_id}",
+        now=now,
+    )
+
+
 def put_sync(
     connection: Connection,
     tenant_id: str,
@@ -99,7 +112,7 @@ def put_sync(
     late, for a push that was under way meanwhile may have landed after the first.
     """
     key = f"{session_id}:{uuid.uuid4().hex}"
-    for name, delay in ((key, delay_seconds), (f"{key}:late", jobs.LATE_SECONDS)):
+    for name, delay in ((key, delay_seconds), (f"{key}{jobs.LATE}", jobs.LATE_SECONDS)):
         jobs.put(
             connection,
             tenant_id,

@@ -31,6 +31,7 @@ from app.sessions.rows import (
     lock_session,
     micros,
     of_session,
+    put_late,
 )
 
 
@@ -202,6 +203,8 @@ class SqlSessions:
             latest = max(now, session.last_message_at)
             grown = {"at": latest, "more_tokens": tokens}
             connection.execute(_TOUCH, _place(turn.reply) | grown)
+            if turn.reply.seq <= session.covered_seq:
+                put_late(connection, session, now=now)
             return session
 
         return await self._database.write(end)

@@ -42,6 +42,20 @@ async def test_a_redis_that_may_lose_what_it_acknowledged_is_refused(
     assert PASSWORD not in told + caplog.text
 
 
+@pytest.mark.parametrize("login", ["", ":not-the-password@", "nobody:at-all@"])
+async def test_a_redis_that_refuses_us_stops_the_start_without_telling_the_password(
+    redis_url: str, login: str
+) -> None:
+    if "@" not in redis_url:
+        pytest.skip("TEST_REDIS_URL names a Redis that lets anybody in")
+    url = f"redis://{login}{redis_url.partition('@')[2]}"
+    with pytest.raises(Misconfigured) as refused:
+        async with served(session_store=url):
+            pass
+    assert "SESSION_STORE: this Redis refuses the user and the password" in str(refused.value)
+    assert "not-the-password" not in str(refused.value)
+
+
 async def test_a_volatile_redis_will_do_where_that_is_said_and_ready_repeats_it(
     new_redis: Servers,
 ) -> None:

@@ -2,7 +2,8 @@
 
 `model`: a chat model that answers at once. `bare URL`: a FastAPI route that keeps conversations in
 a dictionary and calls that model through the same ChatGroq: what a chat costs that remembers, finds
-and stores nothing. Each prints its URL, and ends with its standard input.
+and stores nothing. `pinecone DIMENSION`: an empty index that speaks Pinecone's wire protocol. Each
+prints its URL, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from app.llm.groq import groq_chat
 from tests.served import ROOT
 from tests.wire.memory import summed_up
 from tests.wire.openai import model_server
+from tests.wire.pinecone import serving_pinecone
 from tests.wire.serving import serving
 
 GROQ_KEY = "gsk-benchmark"
@@ -99,8 +101,11 @@ def main(arguments: list[str]) -> None:
         case ["bare", model_url]:
             with serving(bare_app(model_url)) as url:
                 _until_the_end(url)
+        case ["pinecone", dimension]:
+            with serving_pinecone(dimension=int(dimension)) as index:
+                _until_the_end(index.url)
         case _:
-            raise SystemExit("model, or bare URL")
+            raise SystemExit("model, bare URL, or pinecone DIMENSION")
 
 
 def _until_the_end(url: str) -> None:

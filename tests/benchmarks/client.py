@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
+
+
+class Refused(RuntimeError):
+    """An answer that is no success; code: its status, and what the service names as the reason."""
+
+    def __init__(self, asked: str, status: str, content: bytes) -> None:
+        super().__init__(f"{asked}: {status} {content[:500]!r}")
+        named = re.search(rb'"code": *"(\w+)"', content)
+        self.code = f"{status.split()[1]} {named[1].decode() if named else ''}".strip()
 
 
 class Client:
@@ -21,6 +31,7 @@ class Client:
     def __init__(self, url: str) -> None:
         address = urlsplit(url)
         self._host, self._port = address.hostname or "", address.port or 80
+        self._first_chunk = 0.0
 
     async def __aenter__(self) -> Client:
         self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
@@ -41,6 +52,13 @@ class Client:
     async def post(self, path: str, body: object) -> Any:
         return await self._ask("POST", path, json.dumps(body).encode())
 
+    async def first_event(self, path: str, body: object) -> float:
+        """Return the seconds to the first piece of a streamed answer, which is read to its end."""
+        asked = time.perf_counter()
+        self._first_chunk = 0.0
+        await self._ask("POST", path, json.dumps(body).encode())
+        return self._first_chunk - asked
+
     async def _ask(self, method: str, path: str, body: bytes) -> Any:
         """Return the answer's JSON, or its bytes if they are a stream of events."""
         head = (
@@ -55,13 +73,14 @@ class Client:
         else:
             content = await self._chunks()
         if not answer.startswith("http/1.1 20"):
-            raise RuntimeError(f"{method} {path}: {answer.splitlines()[0]} {content[:500]!r}")
+            raise Refused(f"{method} {path}", answer.splitlines()[0], content)
         return json.loads(content) if "json" in headers["content-type"] else content
 
     async def _chunks(self) -> bytes:
         content = b""
         while size := int(await self._reader.readline(), 16):
             content += (await self._reader.readexactly(size + 2))[:-2]
+            self._first_chunk = self._first_chunk or time.perf_counter()
         await self._reader.readline()
         return content
 

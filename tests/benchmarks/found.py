@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from app.knowledge.asked import look, read_question
+from app.knowledge.postings import Postings
 from app.wiring import Runtime
 from tests.benchmarks import report
 from tests.knowledge.asking import found_ids, load, recall
@@ -74,7 +75,9 @@ async def _measure(
 
 async def _by_words(runtime: Runtime, text: str) -> list[str]:
     question, most = read_question(text), AT[-1]
-    looked = await runtime.database.read(lambda c: look(c, "default", question, (), limit=most))
+    looked = await runtime.database.read(
+        lambda c: look(c, "default", question, (), Postings(), limit=most)
+    )
     ranked = sorted(looked.chunks.items(), key=lambda it: (-it[1].score, it[0]))
     return list(dict.fromkeys(document_id for (document_id, _), _ in ranked))
 

@@ -12,6 +12,7 @@ import platform
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -81,6 +82,15 @@ def processor_seconds(process_id: int) -> float | None:
     except FileNotFoundError:
         return None
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def family(process_id: int) -> list[int]:
+    """Return a process and all that descend from it, where the system tells it."""
+    found = [process_id]
+    for one in found:
+        for children in Path(f"/proc/{one}/task").glob("*/children"):
+            found += [int(child) for child in children.read_text(encoding="ascii").split()]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

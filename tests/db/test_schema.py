@@ -93,15 +93,18 @@ def test_processes_that_start_at_once_make_one_schema(url: str) -> None:
 
 
 async def test_a_replica_waits_while_another_makes_the_schema(postgres_database: str) -> None:
+    """And longer than for any other answer: a migration has no deadline."""
     url = sa.make_url(postgres_database).set(drivername="postgresql+asyncpg")
     engine = create_async_engine(url, isolation_level="AUTOCOMMIT")
     async with engine.connect() as looking, engine.connect() as other:
         await other.execute(sa.text(f"SELECT pg_advisory_lock({TURN})"))
-        replica = asyncio.create_task(open_database(postgres_database))
+        replica = asyncio.create_task(open_database(postgres_database, timeout_seconds=2))
         waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         while not (await looking.execute(sa.text(waiting))).scalar():
             await asyncio.sleep(0.01)
             assert not replica.done()
+        await looking.execute(sa.text("SELECT pg_sleep(2.2)"))
+        assert not replica.done()
         assert await looking.run_sync(tables) == set()
         await other.execute(sa.text(f"SELECT pg_advisory_unlock({TURN})"))
         database = await replica

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from app.db import Database, open_database
 from app.errors import Misconfigured, StorageUnavailable
 from app.index.base import Filter, Values, Vector
-from app.index.embedded import SLICE_BESIDE_MATRIX, SLICE_WITHOUT_MATRIX, EmbeddedIndex
+from app.index.embedded import SLICE_BESIDE_MATRIX, SLICE_WITHOUT_MATRIX, SMALL, EmbeddedIndex
 from tests.index.plain import assert_right
 
 ROOT = Path(__file__).parents[2]
@@ -244,6 +244,43 @@ async def test_a_weak_filter_finds_the_one_row_at_the_bottom(index: EmbeddedInde
     await index.upsert(MEMORY, [*rows, near("rare", 1e6, company="rare")])
     assert await ids(index, 3, {"company": "rare"}) == ["rare"]
     assert await ids(index, 3, {"company": "none"}) == []
+
+
+async def test_keys_alone_come_of_the_same_rows_and_change_with_them(shared: Shared) -> None:
+    one, other = await shared.replica(), await shared.replica()
+    rows = [
+        Vector(f"v{n}", vector.values, {"document_id": f"d{n}", "chunk": n, "text": "so"})
+        for n, vector in enumerate(some(20))
+    ]
+    await one.upsert(SHARED, rows)
+    for _ in range(2):
+        whole = await one.query(SHARED, QUESTION, top_k=5)
+        keys = await one.query(SHARED, QUESTION, top_k=5, only_keys=True)
+        assert [(m.id, m.score) for m in keys] == [(m.id, m.score) for m in whole]
+        assert [m.metadata for m in keys] == [
+            {"document_id": m.metadata["document_id"], "chunk": m.metadata["chunk"]} for m in whole
+        ]
+        best = whole[0]
+        again = Vector(best.id, QUESTION, {"document_id": "another", "chunk": 0})
+        await other.upsert(SHARED, [again])
+        found = (await one.query(SHARED, QUESTION, top_k=1, only_keys=True))[0]
+        assert (found.id, found.metadata["document_id"]) == (best.id, "another")
+        await other.delete(SHARED, [best.id])
+        left = await one.query(SHARED, QUESTION, top_k=20, only_keys=True)
+        assert best.id not in {match.id for match in left}
+        assert best.id not in await one.fetch(SHARED, [best.id], only_values=True)
+
+
+async def test_a_large_namespace_tells_keys_as_well(index: EmbeddedIndex) -> None:
+    await index.upsert(SHARED, some(SMALL + 1))
+    whole = await index.query(SHARED, QUESTION, top_k=5)
+    keys = await index.query(SHARED, QUESTION, top_k=5, only_keys=True)
+    assert [(m.id, m.score) for m in keys] == [(m.id, m.score) for m in whole]
+    ids = [match.id for match in whole]
+    plain, values = await index.fetch(SHARED, ids), await index.fetch(SHARED, ids, only_values=True)
+    assert {id: row.values.tolist() for id, row in values.items()} == {
+        id: row.values.tolist() for id, row in plain.items()
+    }
 
 
 async def test_another_dimension_is_refused_at_the_start(database: Database) -> None:

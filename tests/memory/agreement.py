@@ -42,8 +42,8 @@ async def assert_memory_agrees(runtime: Runtime, tenant: str = "default") -> Non
     scopes = {scope_of(kind, tenant, user) for kind in ("memory", "notes") for user in users}
     mine = Counter({word: n for word, n in indexed.items() if word[0] in scopes})
     lost, left = anew - mine, mine - anew
-    assert not lost
-    assert not left
+    assert not lost, sorted(lost.items())[:20]
+    assert not left, sorted(left.items())[:20]
     exchanges = runtime.settings.memory_exchanges
     wanted = await runtime.database.read(lambda c: _vectors(c, tenant, exchanges=exchanges))
     ids = [found async for found in runtime.index.list_ids("memory")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 
@@ -24,6 +26,37 @@ async def ask(client: httpx.AsyncClient, **fields: str) -> int:
 async def test_it_is_indexed_once_and_as_its_user_now_wants(memory: str) -> None:
     with model_server() as model:
         await _answered_late(model, memory)
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "redis"])
+def kept(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Settings of where sessions live."""
+    if request.param == "redis":
+        return {"session_store": request.getfixturevalue("redis_url")}
+    if request.param == "postgresql":
+        return {"database_url": request.getfixturevalue("postgres_state")}
+    return {}
+
+
+@pytest.mark.parametrize("memory", ["on", "off"])
+async def test_one_that_others_followed_is_indexed_with_its_answer(
+    kept: dict[str, Any], memory: str
+) -> None:
+    with model_server(script=lambda _: "A terrier is a dog.") as model:
+        options = groq(model, chat_model="talker", summary_model="offline", **kept)
+        async with served(**options) as (client, runtime):
+            model.fault, model.fault_times = "unauthorized", 1
+            failed = await ask(client)
+            await chat(client, "Hello.", session_id="s1", user_id="ada")
+            await close(client, "s1")
+            before = await held(runtime, lexicon.SAID, "terrier")
+            again = await ask(client, memory=memory)
+            await finish_jobs(runtime)
+            after = await held(runtime, lexicon.SAID, "terrier")
+            await assert_memory_agrees(runtime)
+    assert (failed, again) == (502, 200)
+    assert before == {"s1": [1, 4]}
+    assert after == {"s1": [1, 2, 4] if memory == "on" else [4]}
 
 
 async def _answered_late(model: ModelServer, memory: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -155,6 +156,37 @@ async def test_a_summary_that_was_cut_off_loses_its_half_sentence(
         model, message("I like tea and coffee; tea is 2.50; चाय, कॉफ़ी पसंद है; お茶が好きです。")
     )
     assert found.summary == kept
+
+
+def finding(*values: str) -> str:
+    """Return an answer that finds what the user likes."""
+    facts = [
+        {"predicate": "likes", "value": value, "statement": f"The user likes {value}.",
+         "seq": 1, "quote": f"like {value}"}
+        for value in values
+    ]  # fmt: skip
+    return json.dumps({"summary": "The user likes tea.", "facts": facts})
+
+
+CUT_OFF = finding("tea")[:-30]
+
+
+async def test_a_short_answer_that_was_cut_off_is_asked_for_again(model: ModelServer) -> None:
+    model.script = (CUT_OFF, finding("tea"))
+    found = await read(model, message("I like tea."))
+    assert ([fact.value for fact in found.facts], found.skipped) == (["tea"], 0)
+    assert "it was cut off" in model.requests[1]["messages"][1]["content"]
+
+
+@pytest.mark.parametrize("second", [CUT_OFF, "Sorry, no.", "The user likes tea."])
+async def test_what_is_whole_of_two_broken_answers_is_kept_and_the_rest_counted(
+    model: ModelServer, second: str
+) -> None:
+    first = finding("tea", "green tea")[:-30]
+    model.script = (first, second)
+    found = await read(model, message("I like tea."))
+    assert (found.summary, [fact.value for fact in found.facts]) == ("The user likes tea.", ["tea"])
+    assert (found.skipped, len(model.requests)) == (1, 2)
 
 
 async def test_a_summary_that_was_cut_off_in_its_first_sentence_is_a_failure(

@@ -17,6 +17,8 @@ from tests.served import Process, start_process
 # earlier messages wait for a lease to run out; a lease ran out on a busy machine.
 MAY_ANSWER = {(503, "session_busy"), (503, "storage_unavailable"), (409, "conflict")}
 
+PATIENCE_SECONDS = 300  # several start at once, maybe on few cores
+
 
 class Fleet:
     """`size` processes on one database. `answers`: how often each status was given."""
@@ -52,17 +54,29 @@ class Fleet:
                 self.kills += 1
                 starting.create_task(self._start(at))
 
+    def urls(self) -> list[str]:
+        return [process.url for process in self._slots if process is not None]
+
     def any_url(self) -> str:
-        return self._chance.choice([p.url for p in self._slots if p is not None])
+        return self._chance.choice(self.urls())
+
+    @staticmethod
+    def client() -> httpx.AsyncClient:
+        """Return one that drops a connection before the server would: no answer means a kill."""
+        return httpx.AsyncClient(
+            timeout=PATIENCE_SECONDS, limits=httpx.Limits(keepalive_expiry=2.0)
+        )
 
     async def post(
         self, client: httpx.AsyncClient, path: str, body: Any, **headers: str
     ) -> httpx.Response:
         """Post to one replica, and again to another until one says that it is done."""
         while True:
+            url = self.any_url()
             try:
-                response = await client.post(self.any_url() + path, json=body, headers=headers)
-            except httpx.TransportError:  # it was killed
+                response = await client.post(url + path, json=body, headers=headers)
+            except httpx.TransportError:
+                assert url not in self.urls()  # it was killed
                 self.answers[0, "killed"] += 1
                 await asyncio.sleep(0.05)
                 continue
@@ -85,7 +99,9 @@ class Fleet:
         folder = self._folder / f"replica{at}"
         folder.mkdir(exist_ok=True)
         starting = asyncio.ensure_future(
-            asyncio.to_thread(start_process, folder, self._environment)
+            asyncio.to_thread(
+                start_process, folder, self._environment, patience_seconds=PATIENCE_SECONDS
+            )
         )
         self._starting.add(starting)
         self._slots[at] = await asyncio.shield(starting)

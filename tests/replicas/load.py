@@ -44,6 +44,10 @@ class Told:
     is_over: bool = False
     moments: itertools.count[int] = field(default_factory=itertools.count)
 
+    @property
+    def said(self) -> int:
+        return sum(len(each) for each in self.messages.values())
+
 
 def user_of(session_id: str) -> str:
     return f"user{sum(session_id.encode()) % USERS}"
@@ -52,7 +56,7 @@ def user_of(session_id: str) -> str:
 async def talk(fleet: Fleet, told: Told, session_id: str, name: str, chance: random.Random) -> None:
     """Say one thing after the other; others talk in this session as well."""
     said = told.messages.setdefault(session_id, [])
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with fleet.client() as client:
         for number in itertools.count():
             if told.is_over:
                 return
@@ -86,7 +90,7 @@ async def streamed(fleet: Fleet, client: httpx.AsyncClient, body: dict[str, str]
 
 async def send_events(fleet: Fleet, told: Told, name: int, chance: random.Random) -> None:
     """Send what changed of some records of one's own, each delivery twice, in no order."""
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with fleet.client() as client:
         for number in itertools.count():
             if told.is_over:
                 return
@@ -111,7 +115,7 @@ async def send_events(fleet: Fleet, told: Told, name: int, chance: random.Random
 
 async def put_documents(fleet: Fleet, told: Told, name: int, chance: random.Random) -> None:
     """Put documents of one's own, over and over; the last text counts."""
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with fleet.client() as client:
         for number in itertools.count():
             if told.is_over:
                 return

@@ -1,7 +1,7 @@
 """Replicas on one database, of which one is killed every few seconds: nothing is lost or doubled.
 
-The usual run is short. REPLICA_SECONDS is for how long four of them are under load, killed every
-three seconds; CHAOS_SEED repeats what chance chose.
+The usual run is short, on SQLite. REPLICA_SECONDS is for how long four of them are under load,
+killed every three seconds, on both databases; CHAOS_SEED repeats what chance chose.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ import pytest
 from tests.api.calls import groq, read
 from tests.knowledge.calls import finish_jobs
 from tests.replicas.audit import check
-from tests.replicas.fleet import Fleet
+from tests.replicas.fleet import PATIENCE_SECONDS, Fleet
 from tests.replicas.load import TOKEN, Told, put_documents, send_events, talk
 from tests.served import served
 from tests.wire.memory import lives_in, remembering
 from tests.wire.openai import model_server
 
-SECONDS = float(os.environ.get("REPLICA_SECONDS", "3"))
 IS_LONG = "REPLICA_SECONDS" in os.environ
+SECONDS = float(os.environ.get("REPLICA_SECONDS", "2"))
 SIZE = 4 if IS_LONG else 2
-KILL_EVERY_SECONDS = 3.0 if IS_LONG else 1.0
+KILL_EVERY_SECONDS = 3.0 if IS_LONG else 1.5
 SEED = int(os.environ.get("CHAOS_SEED", "20261130"))
 TALKERS_OF_SESSION = 3
 SESSIONS = 8 if IS_LONG else 4
+LEAST_SAID = 20  # on a machine however busy
 STALE_SECONDS = 1.0
 
 ENVIRONMENT = {
@@ -68,13 +69,19 @@ async def under_load(fleet: Fleet, told: Told) -> None:
             clients.create_task(send_events(fleet, told, at, chance(f"events {at}")))
             clients.create_task(put_documents(fleet, told, at, chance(f"documents {at}")))
         await fleet.kill_one_every(KILL_EVERY_SECONDS, during=SECONDS)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while told.said < LEAST_SAID:
+                await asyncio.sleep(0.1)
         told.is_over = True
 
 
 async def wait_until_quiet(url: str) -> None:
     """Return when all sessions are closed and all is done but what is put off for a while."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(60), httpx.AsyncClient(base_url=url, timeout=30) as client:
+        async with (
+            asyncio.timeout(PATIENCE_SECONDS),
+            httpx.AsyncClient(base_url=url, timeout=30) as client,
+        ):
             while True:
                 ready, stats = await read(client, "/health/ready"), await read(client, "/stats")
                 waiting = ready["jobs"].keys() - {"sync_episode", "sync_fact", "merge"}
@@ -95,9 +102,8 @@ async def killed_and_checked(folder: Path, database_url: str) -> None:
             await wait_until_quiet(fleet.any_url())
         finally:
             await fleet.close()
-        said = sum(len(each) for each in told.messages.values())
-        print(f"{said} messages, {told.events} events, {fleet.kills} kills, {dict(fleet.answers)}")
-        assert said > 5 * SIZE
+        print(f"{told.said} messages, {told.events} events, {fleet.kills} kills")
+        print(dict(fleet.answers))
         assert fleet.kills > 0
         settings: dict[str, Any] = groq(model, database_url=database_url)
         async with served(**settings) as (client, runtime):
@@ -109,6 +115,7 @@ async def test_replicas_on_one_file_lose_and_double_nothing(tmp_path: Path) -> N
     await killed_and_checked(tmp_path, f"sqlite:///{tmp_path / 'service.db'}")
 
 
+@pytest.mark.skipif(not IS_LONG, reason="a run of CI, with REPLICA_SECONDS")
 async def test_replicas_on_one_server_lose_and_double_nothing(
     tmp_path: Path, postgres_database: str
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests.api.calls import Json, answered, groq, read
+from tests.api.calls import Json, answered, groq, read, refused
 from tests.knowledge.calls import finish_jobs
 from tests.served import Process, events_of, served, start_process
 from tests.wire.memory import summed_up
@@ -195,3 +195,14 @@ async def test_when_time_is_up_a_process_hands_over_all_that_it_is_at(
             assert await asyncio.to_thread(process.process.wait, 30) == -signal.SIGTERM
         model.pause = None
         await check_another_goes_on(model, postgres_state, set(ASKED))
+
+
+async def test_who_comes_after_what_ran_has_ended_is_sent_elsewhere() -> None:
+    async with served() as (client, runtime):
+        await runtime.background.drain(0.0)
+        late = {"message": "Hello.", "session_id": "late", "user_id": "ada"}
+        for streamed in (False, True):
+            response = await client.post("/chat", json={**late, "stream": streamed})
+            assert refused(response, 503)["code"] == "shutting_down"
+            assert response.headers["retry-after"] == "1"
+        refused(await client.get("/sessions/late"), 404)  # nothing is stored that nobody answers

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from app import jobs as room
+from app.claims import end_held
 from app.db import Connection, Database
 from app.db.tables import about_store
 from app.errors import UpstreamBusy
@@ -145,6 +147,47 @@ async def test_a_delayed_job_is_left_to_its_caller(database: Database, queue: Jo
     await put(database, delay_seconds=60)
     assert await queue.claim(["work"]) is None
     assert await queue.claim_key("default", "work", "k") is not None
+
+
+async def test_a_second_look_is_told_apart_until_its_time_has_come(
+    database: Database, queue: Jobs
+) -> None:
+    await put(database, "k:late", delay_seconds=room.LATE_SECONDS)
+    await put(database, "later", delay_seconds=room.LATE_SECONDS)
+    one = {"pending": 1, "failed": 0, "deferred": 0, "last_error": None}
+    assert (await queue.pending(), await queue.late()) == ({"work": one}, {"work": 1})
+    claim = await queue.claim_key("default", "work", "k:late")
+    assert claim is not None
+    assert (await queue.pending(), await queue.late()) == ({"work": {**one, "pending": 2}}, {})
+    await queue.fail(claim, "the index is away")  # it is due later again, and is no secret
+    failed = {"pending": 2, "failed": 1, "deferred": 0, "last_error": "the index is away"}
+    assert (await queue.pending(), await queue.late()) == ({"work": failed}, {})
+
+
+async def test_a_job_ends_in_its_result_s_transaction_or_not_at_all(
+    database: Database, queue: Jobs
+) -> None:
+    await put(database)
+    first = await Jobs(database, lease_seconds=0.05).claim(["work"])
+    await asyncio.sleep(0.1)
+    second = await queue.claim(["work"])
+    assert first is not None
+    assert second is not None
+
+    tries: list[int] = []
+
+    def end(claim: Claim, connection: Connection) -> None:
+        note(connection, f"fence {claim.fence} at {len(tries)}")
+        tries.append(claim.fence)
+        end_held(connection, claim)
+
+    with pytest.raises(LostClaim):
+        await database.write(partial(end, first))
+    await database.write(partial(end, second))
+    with pytest.raises(LostClaim):
+        await database.write(partial(end, second))
+    assert (tries, await noted(database)) == ([1, 2, 2], ["fence 2 at 1"])
+    assert await queue.state("default", "work", "k") == ("done", None)
 
 
 async def test_a_cancelled_job_can_not_be_finished(database: Database, queue: Jobs) -> None:

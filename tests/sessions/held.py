@@ -26,10 +26,11 @@ async def redis_store(
     kept: int = 8,
     settles: bool = True,
     timeout_seconds: float = 5,
+    link: Link | None = None,
 ) -> AsyncIterator[RedisSessions]:
     """Open a store. settles: False is a process that dies before what it does afterwards."""
     background = Background()
-    link = Link(url, timeout_seconds=timeout_seconds, accepts_loss=False)
+    link = link or Link(url, timeout_seconds=timeout_seconds, accepts_loss=False)
 
     def drop(name: str, work: Any) -> None:
         work.close()

@@ -19,6 +19,7 @@ from app.sessions.sql import SqlSessions
 from tests.redis import OwnRedis, Persistence
 from tests.seams.test_sessions import NOON, end, new, texts
 from tests.sessions.held import redis_store
+from tests.sessions.stepped import SteppedDatabase, SteppedLink, Steps
 
 TTL_KEY = "rag-live:*:session"
 
@@ -346,3 +347,40 @@ async def test_a_reply_that_somebody_settled_too_late_as_pending_is_ended_once_i
     assert await store.end_lapsed() == 1
     found = await store.messages_after("default", "s", 0, limit=9)
     assert [message.status for message in found] == ["complete", "interrupted"]
+
+
+async def test_a_reply_that_comes_while_its_session_settles_is_settled_after_that(
+    redis_url: str, database: Database
+) -> None:
+    steps = Steps()
+    link, stepped = SteppedLink(redis_url, steps), SteppedDatabase(database, steps)
+    async with (
+        redis_store(redis_url, database, settles=False) as store,
+        redis_store(redis_url, stepped, link=link) as slow,
+    ):
+        turn = await store.begin_turn(new("one"), now=NOON)
+        await end(store, turn, status="failed", content="")
+        turn = await store.begin_turn(new("two"), now=NOON)
+        settling = asyncio.create_task(slow.settle("default", session_id="s"))
+        await steps.rest()
+        await steps.go_on(0)  # it has read that the reply is pending
+        await end(store, turn)
+        while steps.waiting:
+            await steps.go_on(0)
+        await settling
+        assert (await texts(store))[-2:] == ["two", "reply to two"]
+
+
+async def test_an_old_message_that_was_not_answered_is_answered_when_it_comes_again(
+    redis_url: str, database: Database
+) -> None:
+    async with redis_store(redis_url, database, kept=4, settles=False) as store:
+        lost = await store.begin_turn(new("lost", client_message_id="c"), now=NOON)
+        await end(store, lost, status="failed", content="")
+        for n in range(4):
+            await end(store, await store.begin_turn(new(f"m{n}"), now=NOON))
+            await store.settle()
+        again = await store.begin_turn(new("lost", client_message_id="c", holder="run-2"), now=NOON)
+        assert (again.mine, again.question.seq) == (True, 1)
+        await end(store, again)
+        assert (await texts(store))[:3] == ["lost", "reply to lost", "m0"]

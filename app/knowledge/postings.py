@@ -1,0 +1,117 @@
+"""Where words are in the chunks of a tenant with few documents, as arrays.
+
+Touches: the lexical index. Kept in memory while nothing of it changes; ids and numbers, no texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.db import Connection
+from app.lexical import store
+from app.lexical.kept import Kept
+from app.lexical.store import Item, State
+
+MOST_PARTS = 3_000  # of a scope that is laid out; of a larger one, what is found is read each time
+MOST_NUMBERS = 8_000_000  # of all scopes together: 64 MB
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class Scope:
+    """All chunks of a tenant, by id. terms: which have each term, and how often."""
+
+    state: State
+    items: Sequence[Item]
+    place: Mapping[tuple[str, int], int]
+    lengths: Floats
+    of_id: Mapping[int, int]
+    terms: dict[str, tuple[Places, Floats]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return 50 * len(self.items) + sum(2 * len(at) for at, _ in self.terms.values())
+
+    def times(self, terms: Sequence[str], places: Places) -> Floats:
+        """Return how often each term is in some chunks: (terms, places)."""
+        every = np.zeros((len(terms), len(self.items)))
+        for row, term in enumerate(terms):
+            at, times = self.terms[term]
+            every[row, at] = times
+        return every[:, places]
+
+    def best(self, weights: Mapping[str, float], *, length: float, limit: int) -> Places:
+        """Return what `app.lexical.store.best` does, as places."""
+        earned, holds = np.zeros(len(self.items)), np.zeros(len(self.items), bool)
+        for term, weight in weights.items():
+            at, _ = self.terms[term]
+            earned[at] += weight
+            holds[at] = True
+        places = np.flatnonzero(holds)
+        order = np.argsort(-earned[places] / (self.lengths[places] + 2.0 * length), kind="stable")
+        best: Places = places[order[:limit]]
+        return best
+
+
+class Postings:
+    """Lays out scopes of up to `most_parts`. May be called from any thread."""
+
+    def __init__(self, most_parts: int = MOST_PARTS) -> None:
+        self._most_parts = most_parts
+        self._kept: Kept[Scope] = Kept(MOST_NUMBERS)
+
+    def find(
+        self, connection: Connection, scope: int, state: State, terms: Sequence[str]
+    ) -> Scope | None:
+        """Return a scope with these terms; None where it is too large, or is not in this state."""
+        if state.items > self._most_parts:
+            return None
+        held = self._kept.get(scope)
+        is_new = held is None or held.state != state
+        if held is None or is_new:
+            held = _read(connection, scope)
+        known = held.terms
+        missing = [term for term in terms if term not in known]
+        if missing:
+            read = _terms(connection, scope, held, missing)
+            if read is None:
+                return None
+            held.terms = {**known, **read}  # another thread may add some at the same time
+        if is_new or missing:
+            self._kept.keep(scope, held, held.size)
+        return held
+
+
+def _read(connection: Connection, scope: int) -> Scope:
+    items = store.all_items(connection, scope)
+    ids = [item.id for item in items]
+    length = sum(item.length for item in items)
+    return Scope(
+        State(len(items), length, max(ids, default=0), sum(ids)),
+        items,
+        {(item.ref, item.part): at for at, item in enumerate(items)},
+        np.array([item.length for item in items], np.float64),
+        {item.id: at for at, item in enumerate(items)},
+    )
+
+
+def _terms(
+    connection: Connection, scope: int, held: Scope, terms: Sequence[str]
+) -> dict[str, tuple[Places, Floats]] | None:
+    found: dict[str, tuple[list[int], list[int]]] = {term: ([], []) for term in terms}
+    for term, id, places in store.places(connection, scope, terms):
+        at = held.of_id.get(id)
+        if at is None:
+            return None
+        found[term][0].append(at)
+        found[term][1].append(sum(places.values()))
+    return {
+        term: (np.array(at, np.intp), np.array(times, np.float64))
+        for term, (at, times) in found.items()
+    }
