@@ -132,7 +132,7 @@ class Turns:
         was, with or without a `client_message_id`.
         """
         try:
-            self._cap.admit()
+            self._cap.admit(_whose(ask))
         except ModelOverloaded:
             if not await self._is_answered(ask):
                 raise
@@ -164,7 +164,7 @@ class Turns:
             running.fail(AppError("something went wrong on our side"))
         finally:
             if is_counted:
-                self._cap.leave()
+                self._cap.leave(_whose(ask))
 
     async def _begin(self, ask: Ask) -> Turn:
         """Store the message; for a repeat of one that is being answered, wait for its end."""
@@ -333,6 +333,10 @@ class Turns:
                     return  # ended, deleted or taken over: storing will find out
             except AppError as error:
                 log.warning("could not renew the lease of a turn: %s", error.message)
+
+
+def _whose(ask: Ask) -> tuple[str, str]:
+    return ask.tenant_id, ask.user_id
 
 
 def _named(ask: Ask) -> str:

@@ -39,6 +39,7 @@ class Shared:
 
     score: its BM25. share: of all that the question's terms weigh, 0 to 1. count: of terms, short
     numbers left out. rarest: the weight of the weightiest. is_named: one of them names the chunk.
+    has_name: one of them is a name, of however many chunks.
     """
 
     score: float = 0.0
@@ -46,6 +47,7 @@ class Shared:
     count: int = 0
     rarest: float = 0.0
     is_named: bool = False
+    has_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,8 @@ def _shared(
     is_name = np.array([term in question.names for term in terms])
     is_few = np.array([holders[term] <= FEW for term in terms])
     names = has[is_code & (is_rare | is_few) | is_name & is_rare].any(axis=0)
-    names |= (shares >= NEARLY_ALL) & has[is_name].any(axis=0)
+    has_name = has[is_name].any(axis=0)
+    names |= (shares >= NEARLY_ALL) & has_name
     return {
         (items[at].ref, items[at].part): Shared(
             float(scores[at]),
@@ -157,6 +160,7 @@ def _shared(
             int(counts[at]),
             float(rarest[at]),
             bool(names[at]),
+            bool(has_name[at]),
         )
         for at in np.flatnonzero(has.any(axis=0)).tolist()
     }

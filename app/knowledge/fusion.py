@@ -33,10 +33,18 @@ class Ranked:
     why: Mapping[str, float]
 
 
-def passes(candidate: Candidate, gate: float) -> bool:
-    """Say whether a chunk is about the question: by its meaning, or by words that tell."""
+def passes(candidate: Candidate, gate: float | None) -> bool:
+    """Say whether a chunk is about the question: by its meaning, or by words that tell.
+
+    gate: None where meaning can't be had: then fewer words have to tell, since what they do not
+    find is not found at all.
+    """
     score, shared = candidate.score or 0.0, candidate.shared
-    if score >= gate or shared.is_named:
+    if shared.is_named:
+        return True
+    if gate is None:
+        return shared.has_name or shared.rarest >= RARE or shared.share >= SOME
+    if score >= gate:
         return True
     if shared.count >= 2 and score >= SUPPORT * gate and shared.share >= SOME:
         return True

@@ -115,7 +115,8 @@ class DocumentSearch:
             matches = await self._nearest(tenant_id, question, asked, filter)
             looked = await self._look(tenant_id, read, matches, asked)
             candidates = await self._candidates(tenant_id, question, matches, looked, test)
-            found = await self._told(tenant_id, rank(candidates), test, top_k)
+            gate = None if question is None else self._threshold
+            found = await self._told(tenant_id, rank(candidates), gate, test, top_k)
             is_all = len(matches) < asked or matches[-1].score < self._threshold
             if test is not None:  # which the lexical index knows nothing of
                 is_all = is_all and looked.is_all
@@ -220,10 +221,14 @@ class DocumentSearch:
         return {chunk: id for chunk, id in ids.items() if id in good}
 
     async def _told(
-        self, tenant_id: str, ranked: Sequence[Ranked], test: Test | None, top_k: int
+        self,
+        tenant_id: str,
+        ranked: Sequence[Ranked],
+        gate: float | None,
+        test: Test | None,
+        top_k: int,
     ) -> Found:
         """Return the first that pass and that SQL holds, in their order."""
-        gate = self._threshold
         good = [it for it in ranked if passes(it.candidate, gate)]
         bad = [it for it in ranked if not passes(it.candidate, gate)]
         bad.sort(key=lambda it: -(it.candidate.score or 0.0))
@@ -241,7 +246,10 @@ class DocumentSearch:
             passed += live
             held_back |= set(hidden.values())
         return Found(
-            tuple(passed[:top_k]), gate, max(below, default=None), tuple(sorted(held_back))
+            tuple(passed[:top_k]),
+            self._threshold,
+            max(below, default=None),
+            tuple(sorted(held_back)),
         )
 
     async def _live(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 
 from app.errors import ModelOverloaded
@@ -35,7 +35,7 @@ class Cap:
         self._in_background = max(1, at_once // 2)
         self._running = {True: 0, False: 0}  # by whether a person waits for it
         self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}
-        self._questions = 0
+        self._questions: Counter[Hashable] = Counter()
 
     @property
     def running(self) -> int:
@@ -45,18 +45,22 @@ class Cap:
     def waiting(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def admit(self) -> None:
+    def admit(self, whose: Hashable) -> None:
         """Count a question that will call a model; `leave` once it has ended.
 
+        whose: one user has half of the places at most, so that the others find some.
         Raises `ModelOverloaded` where as many are under way as can run and wait, so that the
         question need not be stored to be refused.
         """
-        if self._questions >= self._at_once + self._queued:
+        most = self._at_once + self._queued
+        if self._questions.total() >= most or self._questions[whose] >= max(1, most // 2):
             raise self._overloaded()
-        self._questions += 1
+        self._questions[whose] += 1
 
-    def leave(self) -> None:
-        self._questions -= 1
+    def leave(self, whose: Hashable) -> None:
+        self._questions[whose] -= 1
+        if not self._questions[whose]:
+            del self._questions[whose]
 
     @asynccontextmanager
     async def place(self, deadline: float, *, is_awaited: bool = True) -> AsyncIterator[None]:

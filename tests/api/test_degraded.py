@@ -121,6 +121,17 @@ async def test_with_nothing_found_the_offline_answerer_denies_nothing(
     assert "spotted" in known_still["reply"]
 
 
+async def test_without_the_index_a_name_is_enough_to_find_its_document(
+    pinecone: PineconeServer, model: ModelServer
+) -> None:
+    async with known(pinecone, **groq(model, summary_model="offline")) as (client, _):
+        pinecone.faults = Faults(status=500)
+        named = await chat(client, "Where does the Aurora dock?", user_id="ada")
+        other = await chat(client, "Where does the train stop?", user_id="ada")
+    assert [source["id"] for source in named["sources"]] == ["ferry"]
+    assert other["sources"] == []
+
+
 async def test_without_the_embedder_words_are_left_and_documents_wait_for_it(
     model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,8 @@ from tests.served import events_of, served
 from tests.wire.held import Held
 from tests.wire.openai import Calls, ModelServer, model_server
 
-ONE = {"model_max_concurrent": 1, "model_max_queued": 1, "model_timeout_seconds": 30.0}
+# One user may have half of the places: two.
+ONE = {"model_max_concurrent": 1, "model_max_queued": 3, "model_timeout_seconds": 30.0}
 
 SAID = [{"role": "user", "content": "hi"}]
 
@@ -108,7 +109,7 @@ async def test_a_question_that_waited_in_vain_is_kept_and_its_repeat_is_answered
     model: ModelServer,
 ) -> None:
     model.held = Held(first=2)
-    chosen = {**groq(model), **ONE, "model_timeout_seconds": 0.5}
+    chosen = {**groq(model), **ONE, "model_timeout_seconds": 2.0}
     asked = {"message": "hi", "session_id": "s2", "client_message_id": "m1"}
     async with served(**chosen) as (client, _):
         runs = asyncio.create_task(client.post("/chat", json={"message": "hi"}))

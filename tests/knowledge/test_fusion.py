@@ -40,6 +40,23 @@ def test_the_gate(score: float | None, shared: Shared, is_let_through: bool) -> 
     assert passes(candidate("d", score, shared), GATE) is is_let_through
 
 
+@pytest.mark.parametrize(
+    ("shared", "is_let_through"),
+    [
+        (NOTHING, False),
+        (Shared(9.0, 0.1, 1, 9.0, is_named=True), True),
+        (Shared(9.0, 0.1, 1, 0.3, has_name=True), True),
+        (Shared(9.0, 0.1, 1, RARE), True),
+        (Shared(9.0, 0.3, 1, 2.0), True),
+        (Shared(9.0, 0.2, 3, 2.0), False),
+    ],
+)
+def test_where_meaning_can_not_be_had_fewer_words_have_to_tell(
+    shared: Shared, is_let_through: bool
+) -> None:
+    assert passes(candidate("d", None, shared), None) is is_let_through
+
+
 def test_what_both_sides_find_comes_before_what_one_finds() -> None:
     ranked = rank(
         [

@@ -133,10 +133,14 @@ async def test_background_calls_leave_half_of_the_places_free() -> None:
 
 
 async def test_questions_are_admitted_while_their_calls_can_run_or_wait() -> None:
-    cap = Cap(at_once=1, queued=1)
-    cap.admit()
-    cap.admit()
+    cap = Cap(at_once=2, queued=2)
+    cap.admit("ada")
+    cap.admit("ada")
+    with pytest.raises(ModelOverloaded):  # half of the places is for the others
+        cap.admit("ada")
+    cap.admit("bob")
+    cap.admit("eve")
     with pytest.raises(ModelOverloaded):
-        cap.admit()
-    cap.leave()
-    cap.admit()
+        cap.admit("bob")
+    cap.leave("ada")
+    cap.admit("bob")
