@@ -43,6 +43,11 @@ class Claim:
     fence: int
     is_taken_over: bool = False
 
+    @property
+    def is_again(self) -> bool:
+        """Say whether somebody was at it before, whether or not that counts as a try."""
+        return self.fence > 1
+
 
 def take(
     connection: Connection,

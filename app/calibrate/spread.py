@@ -63,6 +63,12 @@ class Spread:
         less like the text than questions that are made of it. Of several places, the lowest.
         """
         scores = np.unique(np.concatenate([[0.0], self.related, self.unrelated]))
-        candidates = [0.0, *(scores[:-1] + (scores[1:] - scores[:-1]) * FROM_BELOW)]
-        rounded = sorted({round(float(one), 3) for one in candidates})
-        return max(map(self.at, rounded), key=lambda found: (found.f1, -found.threshold))
+        places = {0.0, *map(_between, scores[:-1].tolist(), scores[1:].tolist())}
+        return max(map(self.at, sorted(places)), key=lambda found: (found.f1, -found.threshold))
+
+
+def _between(lower: float, upper: float) -> float:
+    """Return a threshold that lets the upper score pass and not the lower, short if one is."""
+    place = lower + (upper - lower) * FROM_BELOW
+    short = round(place, 3)
+    return short if lower < short <= upper else place

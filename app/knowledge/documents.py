@@ -320,7 +320,7 @@ class Documents:
     async def _sync(self, claim: Claim) -> None:
         """Bring the index to what SQL holds of the documents of a job."""
         stale = claim.payload["documents"]
-        await self._pusher.push(claim.tenant_id, stale, is_rerun=claim.attempts > 1)
+        await self._pusher.push(claim.tenant_id, stale, is_rerun=claim.is_again)
         await self._queue.finish(claim, lambda _: None)
 
 

@@ -179,7 +179,7 @@ class Records:
 
     async def _work_off(self, claim: Claim, where: Where) -> AppError | Postpone | None:
         """Merge, fetch what is missing, and tell; returns why something is left to do."""
-        is_name_new = claim.attempts > 1  # what an earlier try made new may not have been told
+        is_name_new = claim.is_again  # what an earlier try made new may not have been told
         trouble: AppError | Postpone | None = None
         waiting: list[int] = []
         after: int | None = 0

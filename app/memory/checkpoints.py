@@ -177,7 +177,7 @@ class Checkpoints:
                 break
         else:
             raise Postpone("the session's memory keeps changing")
-        again = claim.attempts > 1
+        again = claim.is_again
         await self._push(session.tenant_id, session.session_id, again=again)
         if not news and session.covered_seq < session.last_seq:
             raise Postpone("a turn of the session is still running")  # or its key is used up

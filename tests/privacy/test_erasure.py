@@ -235,7 +235,7 @@ async def test_a_late_pass_removes_stray_vectors_and_leaves_what_was_begun_anew(
 
 async def test_while_the_index_is_down_the_rows_go_and_a_job_goes_on() -> None:
     with serving_pinecone(dimension=32) as server:
-        async with in_pinecone(server, embedding_model="mock:32", breaker_seconds=0.01) as runtime:
+        async with in_pinecone(server, embedding_model="mock:32") as runtime:
             actor = Actor("default", "local", "admin")
             await runtime.documents.put(
                 "default", [Document("d1", "About Ada.", "crm", metadata={"user_id": "ada"})]
