@@ -6,7 +6,7 @@ Touches: the lexical index. Kept in memory while nothing of it changes; ids and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,16 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Scope:
-    """All chunks of a tenant, by id. terms: which have each term, and how often."""
+    """All chunks of a tenant, by id. terms: which have each of some terms, and how often."""
 
     state: State
     items: Sequence[Item]
     place: Mapping[tuple[str, int], int]
     lengths: Floats
     of_id: Mapping[int, int]
-    terms: dict[str, tuple[Places, Floats]] = field(default_factory=dict)
+    terms: Mapping[str, tuple[Places, Floats]] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -76,13 +76,13 @@ class Postings:
         is_new = held is None or held.state != state
         if held is None or is_new:
             held = _read(connection, scope)
-        known = held.terms
-        missing = [term for term in terms if term not in known]
+        missing = [term for term in terms if term not in held.terms]
         if missing:
             read = _terms(connection, scope, held, missing)
             if read is None:
                 return None
-            held.terms = {**known, **read}  # another thread may add some at the same time
+            # One of our own: another thread may keep the scope with other terms in this moment.
+            held = replace(held, terms={**held.terms, **read})
         if is_new or missing:
             self._kept.keep(scope, held, held.size)
         return held

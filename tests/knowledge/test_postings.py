@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from app.db import Connection, Database
-from app.knowledge.asked import Looked, look, read_question
+from app.db import Connection, Database, open_database
+from app.knowledge.asked import Looked, Question, look, read_question
 from app.knowledge.postings import Postings
 from app.knowledge.words import KIND
 from app.lexical import store
@@ -87,3 +90,21 @@ async def test_a_chunk_that_has_the_words_is_found_and_one_that_is_gone_is_not(
     assert await database.read(ask) == {("d0", 0), ("d0", 1)}
     await database.write(lambda c: store.remove(c, SCOPE, ["d0"]))
     assert await database.read(ask) == set()
+
+
+async def test_questions_at_once_do_not_lose_one_another_s_words(tmp_path: Path) -> None:
+    database = await open_database(f"sqlite:///{tmp_path / 'service.db'}")
+    try:
+        await database.write(lambda c: put(c, [f"Item {n} costs {n * 7}." for n in range(100)]))
+        for _ in range(5):
+            kept = Postings()
+            asked = [read_question(f"Item {n}, at {n * 7}, or {n + 1}?") for n in range(64)]
+            reads = [partial(_look, kept, question) for question in asked]
+            found = await asyncio.gather(*map(database.read, reads))
+            assert all(("d" + str(n // 2), n % 2) in one.chunks for n, one in enumerate(found))
+    finally:
+        await database.close()
+
+
+def _look(kept: Postings, question: Question, connection: Connection) -> Looked:
+    return look(connection, "acme", question, (), kept, limit=40)
