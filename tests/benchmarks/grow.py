@@ -56,8 +56,10 @@ def measure(machine: report.Machine, *, quick: bool) -> report.Figures:
     rows = [
         [
             f"{store.total:,}",
-            *(report.ms(seconds) for seconds in (median(store.wall), median(store.cpu))),
-            report.ms(min(store.cpu)),
+            *(
+                report.ms(seconds * 1_000)
+                for seconds in (median(store.wall), median(store.cpu), min(store.cpu))
+            ),
         ]
         for store in stores
     ]
