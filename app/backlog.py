@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from app.db import Connection, Database
 from app.db.tables import deliveries, jobs
-from app.jobs import DEFERRED
+from app.jobs import DEFERRED, IS_LATE
 
 SUMMARIES = ("summarise", "close")
 
@@ -25,7 +25,7 @@ _JOBS = (
         sa.func.count(),
         sa.func.sum(sa.case((_HAS_FAILED, 1), else_=0)),
     )
-    .where(jobs.c.state.in_(["due", "running"]))
+    .where(jobs.c.state.in_(["due", "running"]), sa.not_(IS_LATE))
     .group_by(jobs.c.kind, jobs.c.state)
 )
 # Written out: SQLite takes a partial index only for what it sees in the statement.

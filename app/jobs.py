@@ -86,13 +86,13 @@ Handler = Callable[[Claim], Awaitable[None]]
 
 _is_undone = jobs.c.state.in_(["due", "running"])
 # Not yet tried, and not yet due: nothing is behind while it waits.
-_is_late = sa.and_(
+IS_LATE = sa.and_(
     jobs.c.key.endswith(LATE),
     jobs.c.state == "due",
     jobs.c.attempts == 0,
     jobs.c.due_at > db_now(),
 )
-_LATE = sa.select(jobs.c.kind, sa.func.count()).where(_is_late).group_by(jobs.c.kind)
+_LATE = sa.select(jobs.c.kind, sa.func.count()).where(IS_LATE).group_by(jobs.c.kind)
 
 
 def put(
@@ -419,7 +419,7 @@ def _pending(connection: Connection) -> dict[str, dict[str, Any]]:
             sa.func.count(jobs.c.last_error),
             sa.func.coalesce(why, sa.func.max(jobs.c.last_error)),
         )
-        .where(_is_undone, sa.not_(_is_late))
+        .where(_is_undone, sa.not_(IS_LATE))
         .group_by(jobs.c.kind)
     )
     return {

@@ -7,8 +7,8 @@ a search does, and the next question has most of its words as well.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +35,12 @@ class _Term:
     holders: Places  # all parts that hold it
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Scope:
     """All parts of a scope by ref and part, and their units in order. of: each part's document."""
 
     state: State
-    part_of: dict[int, int]
+    part_of: Mapping[int, int]
     refs: NDArray[np.object_]
     of: Places
     sizes: Places
@@ -48,7 +48,7 @@ class _Scope:
     numbers: Places
     lengths: Floats
     day_lengths: Floats
-    terms: dict[str, _Term] = field(default_factory=dict)
+    terms: Mapping[str, _Term] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -87,16 +87,16 @@ class Postings:
         is_new = held is None or held.state != state
         if held is None or is_new:
             held = _read(connection, scope)
-        known = held.terms
-        missing = [term for term in terms if term not in known]
+        missing = [term for term in terms if term not in held.terms]
         if missing:
             read = _terms(connection, scope, held, missing)
             if read is None:  # it has changed since its state was read
                 return matched(store.lookup(connection, scope, terms, left_out=left_out), terms)
-            known = held.terms = {**known, **read}  # another thread may add some at the same time
+            # One of our own: another thread may keep the scope with other terms in this moment.
+            held = replace(held, terms={**held.terms, **read})
         if is_new or missing:
             self._kept.keep(scope, held, held.size)
-        return _matched(held, [known[term] for term in terms], left_out)
+        return _matched(held, [held.terms[term] for term in terms], left_out)
 
 
 def _read(connection: Connection, scope: int) -> _Scope:
