@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Mapping
 
+from app.db.together import reading_together
 from app.errors import AppError, ModelOverloaded
 from app.jobs import Claim, Defer, Handler, Jobs, LostClaim, Postpone
 from app.metrics import Metrics
@@ -98,6 +99,7 @@ class Worker:
         asked_by = claim.payload.get(CARRIED)
         with (
             about(tenant_id=claim.tenant_id, job=claim.kind, job_id=claim.id),
+            reading_together(),
             working(self._tracer, f"job {claim.kind}", of_it, asked_by) as span,
         ):
             if (session_id := claim.payload.get("session_id")) is not None:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.measuring import Measured, measured
 from app.api.responses import render
+from app.db.together import reading_together
 from app.errors import AppError, ShuttingDown, TooLarge
 from app.telemetry import about, request_id
 
@@ -58,7 +59,7 @@ class Envelope:
         current = given if _ID.fullmatch(given) else uuid.uuid4().hex
         token = request_id.set(current)
         try:
-            with about(), measured(scope, headers) as request:
+            with about(), reading_together(), measured(scope, headers) as request:
                 await self._answer(scope, receive, send, headers, current, request)
         finally:
             request_id.reset(token)

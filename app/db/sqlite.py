@@ -10,38 +10,34 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from sqlalchemy import URL, Connection, create_engine, event
+from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import QueuePool, StaticPool
 
-from app.errors import AppError, Misconfigured, StorageFull, StorageUnavailable
+from app.db.answers import Answered, deliver
+from app.db.sqlite_file import engine, is_in_transaction, ours, say, scrub
+from app.db.sqlite_reads import READERS, SqliteReads
+from app.errors import Misconfigured, StorageUnavailable
 
 T = TypeVar("T")
-_Work = tuple[Callable[[Connection], Any], "Future[Any]"]
 
-READERS = 4
-CACHED_KIB = 16_000  # of pages a reader; a user's rows lie among those of many others
 MAX_GROUP = 256
 _SAVEPOINT = "of_one_caller"
-_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
-_UNWRITABLE = {
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_NOMEM,
-}
-SCRUB_PATIENCE_MS = 2_000  # for those who still read what was there before; all writes wait
+
+
+class _Work(NamedTuple):
+    """What a caller wants written. context: the caller's."""
+
+    fn: Callable[[Connection], Any]
+    context: Context
+    answer: asyncio.Future[Any]
 
 
 class SqliteDatabase:
@@ -61,20 +57,19 @@ class SqliteDatabase:
                 self._lock_file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise Misconfigured(f"can't write to the database's folder {path}: {error}") from error
-        self._engine = _engine(path, busy_seconds, begin="BEGIN IMMEDIATE", readers=1)
+        self._engine = engine(path, busy_seconds)
         self._readers: Engine | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._reads: SqliteReads | None = None
         if path is not None:
-            self._readers = _engine(path, busy_seconds, begin="BEGIN", readers=READERS)
-            self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-read")
+            self._readers = engine(path, busy_seconds, readers=READERS)
+            self._reads = SqliteReads(self._readers)
         self._thread = threading.Thread(target=self._work, name="sqlite-write", daemon=True)
         self._thread.start()
 
     async def read(self, fn: Callable[[Connection], T]) -> T:
-        if self._pool is None or self._readers is None or self._closed:
+        if self._reads is None or self._closed:
             return await self.write(fn)
-        reading = self._pool.submit(_read, self._readers, fn)
-        return await self._answer(reading, self._deadline)
+        return await self._answer(self._reads.read(fn), self._deadline)
 
     async def write(self, fn: Callable[[Connection], T]) -> T:
         return await self._write(fn, self._deadline)
@@ -85,11 +80,10 @@ class SqliteDatabase:
     async def _write(self, fn: Callable[[Connection], T], deadline: float | None) -> T:
         if self._closed:
             raise StorageUnavailable("the database is closed")
-        future: Future[T] = Future()
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         # In the caller's context, so that a job which it puts knows the trace that it belongs to.
-        context = copy_context()
-        self._queue.put((lambda connection: context.run(fn, connection), future))
-        return await self._answer(future, deadline)
+        self._queue.put(_Work(fn, copy_context(), answer))
+        return await self._answer(answer, deadline)
 
     async def scrub(self) -> bool:
         """Rewrite the file and empty the WAL.
@@ -112,22 +106,22 @@ class SqliteDatabase:
         self._closed = True
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join, self._deadline)
-        if self._pool is not None:
-            await asyncio.to_thread(self._pool.shutdown)
+        if self._reads is not None:
+            await self._reads.close()
         if self._readers is not None:
             self._readers.dispose()
         self._engine.dispose()
         if self._lock_file is not None:
             os.close(self._lock_file)
 
-    async def _answer(self, future: Future[T], deadline: float | None) -> T:
+    async def _answer(self, answer: asyncio.Future[T], deadline: float | None) -> T:
+        if deadline is None:
+            return await answer
+        expiry = answer.get_loop().call_later(deadline, _give_up, answer)
         try:
-            async with asyncio.timeout(deadline):
-                return await asyncio.wrap_future(future)
-        except TimeoutError as error:
-            raise StorageUnavailable(
-                "the database did not answer in time", retry_after=5
-            ) from error
+            return await answer
+        finally:
+            expiry.cancel()
 
     def _work(self) -> None:
         while (work := self._queue.get()) is not None:
@@ -145,37 +139,32 @@ class SqliteDatabase:
             return
         try:
             with self._my_turn(), self._engine.connect() as connection:
-                is_clean = _scrub(connection.connection.dbapi_connection)
+                is_clean = scrub(connection.connection.dbapi_connection)
         except BaseException as error:  # noqa: BLE001 — the callers get it; the thread lives on
             for future in asked:
-                future.set_exception(_ours(error))
+                future.set_exception(ours(error))
         else:
             for future in asked:
                 future.set_result(is_clean)
 
     def _commit_group(self, first: _Work) -> None:
         """Run all that waits in one transaction; answer everyone once it is on disk."""
-        settled: list[tuple[Future[Any], Any, BaseException | None]] = []
+        settled: list[Answered] = []
         try:
-            with self._my_turn(), self._engine.connect() as connection, connection.begin():
-                work: _Work | None = first
-                while work is not None:
-                    fn, future = work
-                    if future.set_running_or_notify_cancel():
-                        settled.append((future, None, None))
-                        settled[-1] = (future, *_attempt(connection, fn))
-                    work = self._waiting() if len(settled) < MAX_GROUP else None
+            with self._my_turn(), self._engine.connect() as connection:
+                say(connection, "BEGIN IMMEDIATE")
+                with connection.begin():
+                    work: _Work | None = first
+                    while work is not None:
+                        if not work.answer.done():  # else nobody waits for it any more
+                            settled.append((work.answer, None, None))
+                            settled[-1] = (work.answer, *_attempt(connection, work))
+                        work = self._waiting() if len(settled) < MAX_GROUP else None
         except BaseException as error:  # noqa: BLE001 — the callers get it; the thread lives on
-            failure = _ours(error)
-            waits = not settled and not first[1].done()
-            if waits and first[1].set_running_or_notify_cancel():
-                settled.append((first[1], None, None))
-            settled = [(future, None, failure) for future, _, _ in settled]
-        for future, result, problem in settled:
-            if problem is None:
-                future.set_result(result)
-            else:
-                future.set_exception(problem)
+            failure = ours(error)
+            told = settled or [(first.answer, None, None)]
+            settled = [(answer, None, failure) for answer, _, _ in told]
+        deliver(settled)
 
     def _waiting(self) -> _Work | None:
         try:
@@ -200,108 +189,25 @@ class SqliteDatabase:
             fcntl.flock(self._lock_file, fcntl.LOCK_UN)
 
 
-def _read(engine: Engine, fn: Callable[[Connection], T]) -> T:
-    try:
-        with engine.connect() as connection:
-            return fn(connection)
-    except (DBAPIError, sqlite3.Error) as error:
-        known = _known(error)
-        if known is None:
-            raise
-        raise known from error
+def _give_up(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        failure = StorageUnavailable("the database did not answer in time", retry_after=5)
+        answer.set_exception(failure)
 
 
-def _attempt(
-    connection: Connection, fn: Callable[[Connection], T]
-) -> tuple[T | None, BaseException | None]:
+def _attempt(connection: Connection, work: _Work) -> tuple[Any, BaseException | None]:
     """Run one caller's function in a savepoint, so that its failure is its own.
 
     A failure that ended the whole transaction (a full disk, an I/O error) is raised instead.
     """
-    _say(connection, f"SAVEPOINT {_SAVEPOINT}")
+    say(connection, f"SAVEPOINT {_SAVEPOINT}")
     try:
-        result = fn(connection)
-        _say(connection, f"RELEASE {_SAVEPOINT}")
+        result = work.context.run(work.fn, connection)
+        say(connection, f"RELEASE {_SAVEPOINT}")
     except BaseException as error:
-        raw: Any = connection.connection.dbapi_connection
-        if not raw.in_transaction:
+        if not is_in_transaction(connection):
             raise
-        _say(connection, f"ROLLBACK TO {_SAVEPOINT}")
-        _say(connection, f"RELEASE {_SAVEPOINT}")
-        return None, _ours(error)
+        say(connection, f"ROLLBACK TO {_SAVEPOINT}")
+        say(connection, f"RELEASE {_SAVEPOINT}")
+        return None, ours(error)
     return result, None
-
-
-def _say(connection: Connection, what: str) -> None:
-    """Say to the driver itself what frames statements: SQLAlchemy takes longer for it."""
-    raw: Any = connection.connection.dbapi_connection
-    raw.execute(what)
-
-
-def _engine(path: Path | None, busy_seconds: float, *, begin: str, readers: int) -> Engine:
-    shared: dict[str, Any] = {
-        "connect_args": {"timeout": busy_seconds, "check_same_thread": False},
-        "hide_parameters": True,  # in errors, which are logged: they are what users said
-    }
-    if path is None:
-        engine = create_engine("sqlite://", poolclass=StaticPool, **shared)
-    else:
-        url = URL.create("sqlite", database=str(path))  # a path may hold a `?`
-        engine = create_engine(
-            url, poolclass=QueuePool, pool_size=readers, max_overflow=0, **shared
-        )
-
-    @event.listens_for(engine, "connect")
-    def _configure(raw: Any, _record: Any) -> None:
-        raw.isolation_level = None  # we say BEGIN ourselves
-        cursor = raw.cursor()
-        if path is not None:
-            cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.execute("PRAGMA secure_delete=ON")
-        if begin == "BEGIN":
-            cursor.execute("PRAGMA query_only=ON")
-            cursor.execute(f"PRAGMA cache_size=-{CACHED_KIB}")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        _say(connection, begin)
-
-    return engine
-
-
-def _scrub(raw: Any) -> bool:
-    """Rewrite the database of a connection; says whether its WAL could be emptied as well."""
-    (patience,) = raw.execute("PRAGMA busy_timeout").fetchone()
-    raw.execute("VACUUM")
-    raw.execute(f"PRAGMA busy_timeout={SCRUB_PATIENCE_MS}")
-    try:
-        is_busy, *_ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    finally:
-        raw.execute(f"PRAGMA busy_timeout={patience}")
-    return not is_busy
-
-
-def _ours(error: BaseException) -> BaseException:
-    """Return the failure to hand to a caller: a known one keeps the driver's as its cause."""
-    known = _known(error) if isinstance(error, DBAPIError | sqlite3.Error) else None
-    if known is None:
-        return error
-    known.__cause__ = error
-    return known
-
-
-def _known(error: DBAPIError | sqlite3.Error) -> AppError | None:
-    raw = error.orig if isinstance(error, DBAPIError) else error
-    code = getattr(raw, "sqlite_errorcode", 0)  # an extended one: its low byte is the kind
-    kind = code & 0xFF
-    if kind == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE:
-        return StorageFull("the disk is full: nothing was stored")
-    if kind in _BUSY:
-        return StorageUnavailable("another writer holds the database", retry_after=5)
-    if kind in _UNWRITABLE:
-        return StorageUnavailable("the database file can't be written")
-    if kind in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StorageUnavailable("the database file is damaged")
-    return None

@@ -1,0 +1,139 @@
+"""Reads of SQLite, in a few threads. Touches: one file.
+
+To hand work to a thread and back takes longer than most reads take, and two threads that read at
+once wait for one another: what one request asks for at once goes to one thread, which answers it
+in one transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.engine import Engine
+
+from app.db.answers import Answered, deliver
+from app.db.sqlite_file import ours, say
+from app.db.together import reader
+
+T = TypeVar("T")
+
+READERS = 4
+TICKS = 2  # of the event loop: tasks that go on at once may need one more to ask
+SLOW_SECONDS = 0.003  # after so long, other threads take what still waits
+_Read = tuple[Callable[[Connection], Any], "asyncio.Future[Any]"]
+
+
+class _Batch(NamedTuple):
+    """What is read together, in the order in which it was asked for."""
+
+    loop: asyncio.AbstractEventLoop
+    waiting: deque[_Read]
+
+    def take(self) -> Iterator[_Read]:
+        """Yield what waits, and that somebody still waits for; threads may share a batch."""
+        while self.waiting:
+            try:
+                read = self.waiting.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            if not read[1].done():
+                yield read
+
+
+class SqliteReads:
+    """Threads that read, each with a connection of its own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._queue: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
+        self._gathering: dict[object, _Batch] = {}
+        self._threads = [
+            threading.Thread(target=self._work, name=f"sqlite-read-{n}", daemon=True)
+            for n in range(READERS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def read(self, fn: Callable[[Connection], T]) -> asyncio.Future[T]:
+        """Have `fn` called in a thread; returns its result to come."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        who = reader()
+        if who is None:
+            self._queue.put(_Batch(loop, deque([(fn, answer)])))
+        elif (batch := self._gathering.get(who)) is not None:
+            batch.waiting.append((fn, answer))
+        else:
+            self._gathering[who] = _Batch(loop, deque([(fn, answer)]))
+            loop.call_soon(self._send, who, TICKS)
+        return answer
+
+    async def close(self) -> None:
+        """End the threads; what was asked before is answered."""
+        for who in list(self._gathering):
+            self._send(who, 0)
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+
+    def _send(self, who: object, ticks: int) -> None:
+        batch = self._gathering.get(who)
+        if batch is None:  # sent already: the database is closing
+            return
+        if ticks:
+            batch.loop.call_soon(self._send, who, ticks - 1)
+            return
+        del self._gathering[who]
+        self._queue.put(batch)
+        if len(batch.waiting) > 1:
+            batch.loop.call_later(SLOW_SECONDS, self._share, batch)
+
+    def _share(self, batch: _Batch) -> None:
+        """Let other threads take what waits behind a read that takes long."""
+        for _ in range(min(len(batch.waiting), READERS - 1)):
+            self._queue.put(batch)
+
+    def _work(self) -> None:
+        while (batch := self._queue.get()) is not None:
+            self._answer(batch)
+
+    def _answer(self, batch: _Batch) -> None:
+        """Answer what waits: all of it at once, but for what comes behind a slow read."""
+        answered: list[Answered] = []
+        told_at = time.monotonic()
+        try:
+            with self._engine.connect() as connection:
+                for fn, answer in batch.take():
+                    answered.append((answer, None, None))
+                    answered[-1] = (answer, *_attempt(connection, fn))
+                    if time.monotonic() - told_at > SLOW_SECONDS:
+                        deliver(answered)
+                        answered, told_at = [], time.monotonic()
+        except BaseException as error:  # noqa: BLE001 — the callers get it; the thread lives on
+            failure = ours(error)
+            answered += [(answer, None, None) for _, answer in batch.take()]
+            answered = [(answer, None, failure) for answer, _, _ in answered]
+        deliver(answered)
+
+
+def _attempt(
+    connection: Connection, fn: Callable[[Connection], Any]
+) -> tuple[Any, BaseException | None]:
+    """Run one caller's function in a transaction, which sees the database at one moment."""
+    try:
+        say(connection, "BEGIN")
+        return fn(connection), None
+    except BaseException as error:  # noqa: BLE001 — the caller gets it
+        return None, ours(error)
+    finally:
+        connection.rollback()
+        raw: Any = connection.connection.dbapi_connection
+        raw.rollback()  # where `fn` asked nothing, SQLAlchemy knows of no transaction
