@@ -59,15 +59,21 @@ class Composer:
         else:
             await asyncio.to_thread(check_size, *size)
 
-    async def compose(self, ask: Ask, draft: Draft, now: datetime) -> Composed:
+    def look_back(self, ask: Ask) -> int:
+        """Return how many messages before it a turn is to bring along."""
+        return self._histories.look_back(ask)
+
+    async def known(self, ask: Ask, now: datetime) -> Known:
+        """Return what stands in every prompt of the user."""
+        return await self._retriever.known(ask, now)
+
+    async def compose(self, ask: Ask, draft: Draft, known: Known, now: datetime) -> Composed:
         """Read the history, understand, retrieve, and build the prompt, in this order.
 
-        now: in the user's time zone.
+        known: of `self.known`. now: in the user's time zone.
         """
         with span("read the history"):
-            history, known = await asyncio.gather(
-                self._histories.before(draft.turn, ask), self._retriever.known(ask, now)
-            )
+            history = await self._histories.before(draft.turn, ask)
         understood, retrieved = Understood(ask.text, "hybrid", "agent"), Retrieved()
         is_agent = ask.mode == "agent"  # it looks for what it needs by itself
         if not is_agent:
@@ -132,12 +138,15 @@ def _chars(ask: Ask, history: History, known: Known, retrieved: Retrieved) -> in
     memories = () if retrieved.recalled is None else retrieved.recalled.memories
     passages = () if retrieved.found is None else retrieved.found.passages
     says = [say for unit in history.units for say in unit]
-    return (
-        sum(map(len, ask.instructions))
-        + sum(len(say.content) + sum(len(call.text) for call in say.calls) for say in says)
-        + len(history.summary)
-        + sum(len(one.value) for one in known.blocks)
-        + sum(len(fact.statement) for fact in known.profile)
-        + sum(len(one.text) + sum(len(f.statement) for f in one.facts) for one in memories)
-        + sum(len(one.text) for one in passages)
-    )
+    texts = [
+        *ask.instructions,
+        *[say.content for say in says],
+        *[call.text for say in says for call in say.calls],
+        history.summary,
+        *[one.value for one in known.blocks],
+        *[fact.statement for fact in known.profile],
+        *[one.text for one in memories],
+        *[fact.statement for one in memories for fact in one.facts],
+        *[one.text for one in passages],
+    ]
+    return sum(map(len, texts))

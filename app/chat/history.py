@@ -28,7 +28,7 @@ from app.chat.units import (
 from app.llm.base import Say
 from app.llm.tokens import estimate_tokens
 from app.memory.episodes import Episode, Episodes
-from app.sessions.base import Session, SessionStore, Turn
+from app.sessions.base import Message, Session, SessionStore, Turn
 
 __all__ = ["Histories", "History", "HistorySettings", "Unit"]
 
@@ -100,6 +100,11 @@ class Histories:
         self._episodes = episodes
         self._settings = settings
 
+    def look_back(self, ask: Ask) -> int:
+        """Return how many messages are read before a turn; 0 where that is not known before."""
+        cut = self._cut(ask.history, has_consent=ask.has_consent)
+        return 0 if ask.told is not None or cut.strategy == "summary" else self._most(cut)
+
     async def before(self, turn: Turn, ask: Ask) -> History:
         """Return the history before a turn; costs the same for a session of any length.
 
@@ -108,7 +113,7 @@ class Histories:
         cut = self._cut(ask.history, has_consent=ask.has_consent)
         before_seq = turn.question.seq
         if ask.told is None:
-            return await self._stored(turn.session, before_seq, cut)
+            return await self._stored(turn.session, before_seq, cut, turn.before)
         return await self._told(turn.session, before_seq, cut, ask.told)
 
     async def now(self, session: Session, *, has_consent: bool) -> History:
@@ -130,16 +135,26 @@ class Histories:
         tokens = self._settings.tokens if strategy == "token" else None
         return _Cut(strategy, wish.window or window, wish.tokens or tokens)
 
-    async def _stored(self, session: Session, before_seq: int, cut: _Cut) -> History:
+    def _most(self, cut: _Cut) -> int:
+        most = self._settings.max_messages
+        return most if cut.window is None else min(most, 2 * cut.window)
+
+    async def _stored(
+        self,
+        session: Session,
+        before_seq: int,
+        cut: _Cut,
+        before: Sequence[Message] | None = None,
+    ) -> History:
+        """before: what the store told of the latest messages already."""
         episode, covered = None, 0
         if cut.strategy == "summary":
             episode = await self._episode(session)
             covered = _covered(session, episode)
-        most = min(self._settings.max_messages, before_seq - 1 - covered)
-        if cut.window is not None:
-            most = min(most, 2 * cut.window)
-        read = await self._sessions.history(session, before_seq=before_seq, limit=most)
-        messages = [message for message in read if message.seq > covered]
+        if before is None:
+            most = min(self._most(cut), before_seq - 1 - covered)
+            before = await self._sessions.history(session, before_seq=before_seq, limit=most)
+        messages = [message for message in before if message.seq > covered]
         units = [unit_of(message) for message in messages]
         start = await cut.start(units)
         seqs = [message.seq for message in messages[start:]]

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import datetime
@@ -19,12 +19,14 @@ from typing import Any
 
 from app.background import Background
 from app.chat.ask import Ask
+from app.chat.beside import beside
 from app.chat.composing import Composed, Composer
 from app.chat.door import Door
 from app.chat.draft import Draft
 from app.chat.flagging import Flagged, flagged, of_result, of_told
 from app.chat.receipt import write_receipt
 from app.chat.repeat import Repeats
+from app.chat.retrieve import Known
 from app.chat.running import Answer, Running
 from app.chat.speaking import Speaker
 from app.chat.turnstile import Turnstile
@@ -146,14 +148,15 @@ class Turns:
 
     async def _run(self, ask: Ask, running: Running, is_counted: bool) -> None:
         try:
-            turn = await self._begin(ask)
-            if turn.mine:
-                await self._answer(ask, turn, running)
-            else:
-                answer = await self._repeats.answer(turn, ask.bound, recalls=ask.has_consent)
-                running.pass_the_bar()
-                running.emit(Token(answer.reply))
-                running.emit(answer)
+            async with beside(self._composer.known(ask, self._clock())) as known:
+                turn = await self._begin(ask)
+                if turn.mine:
+                    await self._answer(ask, turn, known, running)
+                else:
+                    answer = await self._repeats.answer(turn, ask.bound, recalls=ask.has_consent)
+                    running.pass_the_bar()
+                    running.emit(Token(answer.reply))
+                    running.emit(answer)
         except AppError as error:
             running.fail(error)
         except asyncio.CancelledError:
@@ -177,6 +180,7 @@ class Turns:
             memory=ask.memory,
             holder=uuid.uuid4().hex,
             timezone=ask.timezone,
+            look_back=self._composer.look_back(ask),
         )
         patience = time.monotonic() + self._wait_seconds
         while True:
@@ -188,13 +192,15 @@ class Turns:
                 raise SessionBusy("this message is still being answered", retry_after=5)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
-    async def _answer(self, ask: Ask, turn: Turn, running: Running) -> None:
+    async def _answer(
+        self, ask: Ask, turn: Turn, known: Awaitable[Known], running: Running
+    ) -> None:
         bill = Bill(ask.tenant_id, ask.user_id, began=turn.reply.created_at)
         draft = Draft(turn, bill, ask.mode, ask.keeps_personal, marks={"start": time.monotonic()})
         async with self._lease(turn):
             try:
                 async with self._turnstile.my_turn(turn):
-                    answer = await self._steps(ask, draft, running)
+                    answer = await self._steps(ask, draft, known, running)
             except AppError as error:
                 await self._store(draft, "failed", None, error)
                 raise
@@ -208,12 +214,18 @@ class Turns:
                 raise
         running.emit(answer)
 
-    async def _steps(self, ask: Ask, draft: Draft, running: Running) -> Answer:
+    async def _steps(
+        self, ask: Ask, draft: Draft, known: Awaitable[Known], running: Running
+    ) -> Answer:
         """Compose the prompt, speak, store: the turn from its own moment on."""
         draft.marks["waited"] = time.monotonic()
         now = self._clock()
         local = now.astimezone(zone_or_utc(draft.turn.session.timezone or self._timezone))
-        composed = await self._composer.compose(ask, draft, local)
+        if draft.turn.is_next:
+            told = await known
+        else:  # the turns that it waited for may have changed it
+            told = await self._composer.known(ask, now)
+        composed = await self._composer.compose(ask, draft, told, local)
         for limit in composed.history.outgrown:
             self._metrics.outgrown(limit)
         running.pass_the_bar()

@@ -83,6 +83,7 @@ class NewTurn:
     """What a caller posts. `holder` names the run that will answer it.
 
     timezone: the user's, for the whole session from now on; None changes nothing.
+    look_back: how many messages before it are wanted with the turn, where the store has them there.
     """
 
     tenant_id: str
@@ -93,6 +94,7 @@ class NewTurn:
     memory: MemoryMode
     holder: str
     timezone: str | None = None
+    look_back: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class Turn:
 
     is_taken_over: another run was at it, whose lease ran out.
     is_next: when it was stored, all earlier turns of its session had ended; False: ask.
+    before: what `SessionStore.history` tells of `look_back` messages; None: ask.
     """
 
     session: Session
@@ -110,6 +113,7 @@ class Turn:
     mine: bool
     is_taken_over: bool = False
     is_next: bool = False
+    before: Sequence[Message] | None = None
 
 
 @dataclass(frozen=True, slots=True)

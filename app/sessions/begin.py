@@ -29,6 +29,7 @@ from app.sessions.rows import (
     lock_session,
     micros,
     of_session,
+    said_before,
 )
 
 # Built once: SQLAlchemy takes longer to build a statement than SQLite to answer it.
@@ -55,10 +56,14 @@ _GO_ON = (
         tokens=sa.bindparam("new_tokens"),
     )
 )
-_INSERT_QUESTION = messages.insert().values(
-    {column.name: sa.bindparam(f"new_{column.name}") for column in MESSAGE}
+_INSERT = messages.insert().values(
+    {
+        **{column.name: sa.bindparam(f"new_{column.name}") for column in MESSAGE},
+        "holder": sa.bindparam("by"),
+        "lease_until": LEASE_END,  # NULL without a lease
+    }
 )
-_INSERT_REPLY = _INSERT_QUESTION.values(holder=sa.bindparam("by"), lease_until=LEASE_END)
+_NO_LEASE = {"by": None, "lease": None}
 _TAKE_UP = (
     messages.update()
     .where(_NUMBERED, _NOBODY_IS_AT_IT)
@@ -156,12 +161,16 @@ def _add(
     connection.execute(_GO_ON, here | moved)
     asked = _message(new, "user", session.last_seq - 1, now)
     reply = _message(new, "assistant", session.last_seq, now)
-    connection.execute(_INSERT_QUESTION, _row(asked))
     lease = {"by": new.holder, "lease": micros(lease_seconds)}
-    connection.execute(_INSERT_REPLY, _row(reply) | lease)
-    before = {**here, "before": asked.seq}
-    is_next = asked.seq == 1 or connection.execute(_IS_ANY_PENDING, before).first() is None
-    return Turn(session, asked, reply, new.holder, mine=True, is_next=is_next)
+    connection.execute(_INSERT, [_row(asked) | _NO_LEASE, _row(reply) | lease])
+    if asked.seq == 1:
+        return Turn(session, asked, reply, new.holder, mine=True, is_next=True, before=())
+    earlier = {**here, "before": asked.seq}
+    is_next = connection.execute(_IS_ANY_PENDING, earlier).first() is None
+    before = None
+    if is_next and new.look_back:
+        before = said_before(connection, session, asked.seq, new.look_back)
+    return Turn(session, asked, reply, new.holder, mine=True, is_next=is_next, before=before)
 
 
 def open_session(connection: Connection, new: NewTurn, now: datetime) -> Session:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from app import jobs
 from app.db import Connection, db_now
 from app.db.tables import Instant, messages, sessions
-from app.sessions.base import Session
+from app.sessions.base import Message, Session
 
 SESSION = (
     sessions.c.tenant_id,
@@ -62,6 +62,24 @@ LEASE_END = sa.type_coerce(db_now() + sa.bindparam("lease", type_=sa.BigInteger)
 SELECT_SESSION = sa.select(*SESSION).where(THIS_SESSION)
 _LOCK_SESSION = SELECT_SESSION.with_for_update()
 
+# Without the receipts: they are larger than what was said.
+_SAID = [sa.null().label("receipt") if c is messages.c.receipt else c for c in MESSAGE]
+_SAID_BEFORE = (
+    sa.select(*_SAID)
+    .join(
+        sessions,
+        sa.and_(
+            THIS_SESSION,
+            # Not of another one that has taken over the id meanwhile.
+            sessions.c.user_id == sa.bindparam("user"),
+            sessions.c.created_at == sa.bindparam("since"),
+        ),
+    )
+    .where(IN_SESSION, messages.c.seq < sa.bindparam("before"), messages.c.content != "")
+    .order_by(messages.c.seq.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+
 
 def of_session(
     table: sa.Table, tenant_id: str, session_id: str | sa.ColumnElement[str]
@@ -79,6 +97,21 @@ def lock_session(connection: Connection, tenant_id: str, session_id: str) -> Ses
 def as_session(row: Any) -> Session:
     """Return a row of the columns `SESSION` as a session."""
     return Session(*row)
+
+
+def said_before(
+    connection: Connection, session: Session, before_seq: int, limit: int
+) -> list[Message]:
+    """Return what `SessionStore.history` does."""
+    which = {
+        "tenant": session.tenant_id,
+        "session": session.session_id,
+        "user": session.user_id,
+        "since": session.created_at,
+        "before": before_seq,
+        "most": limit,
+    }
+    return [Message(*row) for row in reversed(connection.execute(_SAID_BEFORE, which).all())]
 
 
 def micros(seconds: float) -> int:

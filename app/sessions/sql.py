@@ -32,6 +32,7 @@ from app.sessions.rows import (
     micros,
     of_session,
     put_late,
+    said_before,
 )
 
 
@@ -77,23 +78,6 @@ _END_TURN = (
         holder=None,
         lease_until=None,
     )
-)
-# Without the receipts: they are larger than what was said.
-_SAID = [sa.null().label("receipt") if c is messages.c.receipt else c for c in MESSAGE]
-_HISTORY = (
-    sa.select(*_SAID)
-    .join(
-        sessions,
-        sa.and_(
-            THIS_SESSION,
-            # Not of another one that has taken over the id meanwhile.
-            sessions.c.user_id == sa.bindparam("user"),
-            sessions.c.created_at == sa.bindparam("since"),
-        ),
-    )
-    .where(IN_SESSION, messages.c.seq < sa.bindparam("before"), messages.c.content != "")
-    .order_by(messages.c.seq.desc())
-    .limit(sa.bindparam("most", type_=sa.Integer))
 )
 _AFTER = (
     sa.select(*MESSAGE)
@@ -221,16 +205,7 @@ class SqlSessions:
         return Message(*row[:-1]), row[-1]
 
     async def history(self, session: Session, *, before_seq: int, limit: int) -> list[Message]:
-        which = {
-            "tenant": session.tenant_id,
-            "session": session.session_id,
-            "user": session.user_id,
-            "since": session.created_at,
-            "before": before_seq,
-            "most": limit,
-        }
-        rows = await self._database.read(lambda c: c.execute(_HISTORY, which).all())
-        return [Message(*row) for row in reversed(rows)]
+        return await self._database.read(lambda c: said_before(c, session, before_seq, limit))
 
     async def get(self, tenant_id: str, session_id: str, user_id: str | None) -> Session:
         session = await self._database.read(lambda c: shown(c, tenant_id, session_id))
