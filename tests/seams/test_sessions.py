@@ -506,3 +506,24 @@ async def test_a_reply_keeps_its_tool_calls(store: SessionStore) -> None:
     await end(store, await store.begin_turn(new(), now=NOON), steps=steps)
     question, reply = await store.messages_after("default", "s", 0, limit=9)
     assert (question.steps, reply.steps) == (None, steps)
+
+
+async def test_a_turn_brings_along_what_history_tells(store: SessionStore) -> None:
+    first = await store.begin_turn(new("one", look_back=3), now=NOON)
+    assert first.before in ((), None)
+    await end(store, first)
+    await end(store, await store.begin_turn(new("two", look_back=3), now=NOON))
+    third = await store.begin_turn(new("three", look_back=3), now=NOON)
+    told = await store.history(third.session, before_seq=third.question.seq, limit=3)
+    assert [message.content for message in told] == ["reply to one", "two", "reply to two"]
+    if isinstance(store, SqlSessions):  # in Redis nothing but its state is at hand
+        assert third.before == told
+    else:
+        assert third.before is None
+
+
+async def test_a_turn_that_has_to_wait_brings_nothing_along(store: SessionStore) -> None:
+    await store.begin_turn(new("one", look_back=3), now=NOON)
+    second = await store.begin_turn(new("two", look_back=3), now=NOON)
+    assert not second.is_next
+    assert second.before is None
