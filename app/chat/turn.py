@@ -315,7 +315,7 @@ class Turns:
                     now=self._clock(),
                 )
         finally:
-            await recording
+            await asyncio.shield(recording)  # a bill is not lost with who waits for it
         if status == "complete":
             if session is None:
                 raise Conflict("the session was deleted, or its turn was taken over meanwhile")
