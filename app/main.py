@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
+from functools import partial
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
@@ -37,7 +38,9 @@ from app.api import (
     user_exports,
     webhooks,
 )
+from app.api.health import look_around
 from app.api.middleware import Envelope, SafeHeaders
+from app.api.one_look import OneLook
 from app.api.responses import install_error_handlers
 from app.errors import Misconfigured
 from app.picks import pick_origins
@@ -76,6 +79,7 @@ def create_app(
                 app.state.refusal = error.message  # instead of a traceback, see Envelope
                 raise
             app.state.runtime = runtime
+            app.state.ready = OneLook(partial(look_around, runtime))
             runtime.start(is_alone=is_alone)
             yield
 

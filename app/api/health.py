@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from app.api.deps import RuntimeDep
+from app.api.one_look import OneLook
 from app.backlog import SUMMARIES
 from app.chat.by_words import FAILURES as WITHOUT_INDEX
 from app.errors import AppError, UpstreamTimeout
@@ -88,12 +88,21 @@ async def live() -> Live:
 
 
 @router.get("/health/ready", responses={503: {"model": Ready}})
-async def ready(runtime: RuntimeDep, response: Response) -> Ready:
+async def ready(request: Request, response: Response) -> Ready:
     """Say what each part's state is; 503 while no question can be answered, or at the end.
 
     An index that can't be reached leaves answers by words, so it only degrades; one that refuses
     our key leaves none. A part that does not answer within two seconds is out of order.
     """
+    look: OneLook[Ready] = request.app.state.ready  # anybody may ask, as often as they like
+    found = await look()
+    if found.status in ("failing", "stopping"):
+        response.status_code = 503
+    return found
+
+
+async def look_around(runtime: Runtime) -> Ready:
+    """Look at each part."""
     database, index, sessions, limits = await asyncio.gather(
         _database(runtime), _index(runtime), _sessions(runtime), _limits(runtime)
     )
@@ -122,8 +131,6 @@ async def ready(runtime: RuntimeDep, response: Response) -> Ready:
     status: Status = "failing" if is_lame else "degraded" if problems else "ok"
     if runtime.background.is_stopping:
         status = "stopping"
-    if status in ("failing", "stopping"):
-        response.status_code = 503
     summaries = [jobs[kind] for kind in SUMMARIES if kind in jobs]
     return Ready(
         status=status,
