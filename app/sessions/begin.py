@@ -30,6 +30,7 @@ from app.sessions.rows import (
     micros,
     of_session,
     said_before,
+    taken_up,
 )
 
 # Built once: SQLAlchemy takes longer to build a statement than SQLite to answer it.
@@ -232,7 +233,7 @@ def _join(
     if mine:
         tokens = max(0, session.tokens - count_tokens(lost.content))  # older ones had no count
         session = replace(session, tokens=tokens)
-        session = _taken_up(connection, session, question, now)
+        session = _store_taken_up(connection, session, question, now)
         # The repeat says anew whether it may be remembered.
         both = {**here, "number": question.seq, "wish": new.memory}
         connection.execute(_SET_MEMORY, both)
@@ -242,24 +243,12 @@ def _join(
     return Turn(session, question, stored, new.holder, mine=mine, is_taken_over=lapsed)
 
 
-def _taken_up(
+def _store_taken_up(
     connection: Connection, session: Session, question: Message, now: datetime
 ) -> Session:
-    """Open the session again for a turn that is answered late.
-
-    If it is the last one, it is summarised with its answer; what an earlier one would add to the
-    summary is not worth to go through all that followed again.
-    """
-    is_last = question.seq == session.last_seq - 1
-    covered = min(session.covered_seq, question.seq - 1) if is_last else session.covered_seq
-    late = replace(
-        session,
-        state="open",
-        closed_at=None,
-        last_message_at=max(now, session.last_message_at),
-        covered_seq=covered,
-        memory_revision=session.memory_revision + 1,
-    )
+    """Store that a session is open again for a turn that is answered late."""
+    late = taken_up(session, is_last=question.seq == session.last_seq - 1)
+    late = replace(late, last_message_at=max(now, session.last_message_at))
     connection.execute(
         sessions.update()
         .where(of_session(sessions, session.tenant_id, session.session_id))

@@ -31,6 +31,7 @@ from app.sessions.rows import (
     THIS_SESSION,
     lock_session,
     put_late,
+    taken_up,
 )
 
 _HELD = sa.and_(
@@ -236,7 +237,7 @@ def settle(
         else copy.tokens,
     )
     if late:
-        after = _opened(after, is_last=max(late) == copy.last_seq)
+        after = taken_up(after, is_last=max(late) == copy.last_seq)
     if fresh:
         after = replace(after, state="open", closed_at=None)
     connection.execute(_MOVE, here | {f"new_{name}": getattr(after, name) for name in _MOVED})
@@ -290,20 +291,3 @@ def _update(connection: Connection, change: Change, stored: Any) -> int:
 
 def _lease(change: Change) -> dict[str, Any]:
     return {"by": change.holder, "lease": change.lease}
-
-
-def _opened(session: Session, *, is_last: bool) -> Session:
-    """Open a session again of which a reply came late, or was taken up.
-
-    If it is the last one, it is summarised with its answer; what an earlier one would add to the
-    summary is not worth to go through all that followed again.
-    """
-    return replace(
-        session,
-        state="open",
-        closed_at=None,
-        covered_seq=min(session.covered_seq, session.last_seq - 2)
-        if is_last
-        else session.covered_seq,
-        memory_revision=session.memory_revision + 1,
-    )

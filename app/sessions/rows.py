@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -112,6 +113,22 @@ def said_before(
         "most": limit,
     }
     return [Message(*row) for row in reversed(connection.execute(_SAID_BEFORE, which).all())]
+
+
+def taken_up(session: Session, *, is_last: bool) -> Session:
+    """Open a session again for a turn that is answered late.
+
+    If it is the last one, it is summarised with its answer; what an earlier one would add to the
+    summary is not worth to go through all that followed again.
+    """
+    covered = min(session.covered_seq, session.last_seq - 2) if is_last else session.covered_seq
+    return replace(
+        session,
+        state="open",
+        closed_at=None,
+        covered_seq=covered,
+        memory_revision=session.memory_revision + 1,
+    )
 
 
 def micros(seconds: float) -> int:
