@@ -13,6 +13,7 @@ from app.chat.agent import Agent
 from app.chat.aside import Asides
 from app.chat.composing import Composer
 from app.chat.door import Door
+from app.chat.ending import Endings
 from app.chat.history import Histories
 from app.chat.place import Places
 from app.chat.retrieve import Retriever
@@ -311,7 +312,6 @@ def assemble(
     turns = Turns(
         door=door,
         sessions=sessions,
-        episodes=episodes,
         recall=recall,
         documents=document_search,
         composer=Composer(
@@ -323,7 +323,17 @@ def assemble(
         ),
         cap=cap,
         speaker=Speaker(chat_model, agent, reply_tokens=settings.reply_max_tokens),
-        use=use,
+        endings=Endings(
+            door=door,
+            sessions=sessions,
+            episodes=episodes,
+            use=use,
+            ledger=ledger,
+            metrics=metrics,
+            background=background,
+            clock=clock,
+            wake_worker=worker.wake,
+        ),
         ledger=ledger,
         metrics=metrics,
         embedding_model=embedder.name,
@@ -332,7 +342,6 @@ def assemble(
         wait_seconds=settings.turn_wait_seconds,
         renew_seconds=settings.turn_lease_seconds / 3,
         clock=clock,
-        wake_worker=worker.wake,
     )
     return Runtime(
         settings=settings,

@@ -11,11 +11,9 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from datetime import datetime
-from typing import Any
 
 from app.background import Background
 from app.chat.ask import Ask
@@ -23,6 +21,7 @@ from app.chat.beside import beside
 from app.chat.composing import Composed, Composer
 from app.chat.door import Door
 from app.chat.draft import Draft
+from app.chat.ending import Endings
 from app.chat.flagging import Flagged, flagged, of_result, of_told
 from app.chat.receipt import write_receipt
 from app.chat.repeat import Repeats
@@ -30,15 +29,13 @@ from app.chat.retrieve import Known
 from app.chat.running import Answer, Running
 from app.chat.speaking import Speaker
 from app.chat.turnstile import Turnstile
-from app.errors import AppError, BudgetSpent, Conflict, ModelOverloaded, SessionBusy, ShuttingDown
+from app.errors import AppError, BudgetSpent, ModelOverloaded, SessionBusy, ShuttingDown
 from app.knowledge.search import DocumentSearch
 from app.llm.base import Token
 from app.llm.cap import Cap
-from app.memory.episodes import Episodes
-from app.memory.recall import Memory, Recall
-from app.memory.use import Use
+from app.memory.recall import Recall
 from app.metrics import Metrics
-from app.sessions.base import NewTurn, SessionStore, Status, Turn
+from app.sessions.base import NewTurn, SessionStore, Turn
 from app.telemetry import as_logged, note
 from app.text.zones import zone_or_utc
 from app.tracing import span
@@ -62,13 +59,12 @@ class Turns:
         *,
         door: Door,
         sessions: SessionStore,
-        episodes: Episodes,
         recall: Recall,
         documents: DocumentSearch,
         composer: Composer,
         cap: Cap,
         speaker: Speaker,
-        use: Use,
+        endings: Endings,
         ledger: Ledger,
         metrics: Metrics,
         embedding_model: str,
@@ -77,16 +73,14 @@ class Turns:
         wait_seconds: float,
         renew_seconds: float,
         clock: Callable[[], datetime],
-        wake_worker: Callable[[], None],
     ) -> None:
         self._door = door
         self._sessions = sessions
-        self._episodes = episodes
         self._repeats = Repeats(recall, documents)
         self._composer = composer
         self._cap = cap
         self._speaker = speaker
-        self._use = use
+        self._endings = endings
         self._ledger = ledger
         self._metrics = metrics
         self._embedding_model = embedding_model
@@ -95,7 +89,6 @@ class Turns:
         self._wait_seconds = wait_seconds
         self._renew_seconds = renew_seconds
         self._clock = clock
-        self._wake_worker = wake_worker
         self._turnstile = Turnstile(sessions, wait_seconds=wait_seconds)
 
     async def start(self, ask: Ask) -> Running:
@@ -202,15 +195,15 @@ class Turns:
                 async with self._turnstile.my_turn(turn):
                     answer = await self._steps(ask, draft, known, running)
             except AppError as error:
-                await self._store(draft, "failed", None, error)
+                await self._endings.store(draft, "failed", None, error)
                 raise
             except asyncio.CancelledError:
                 stopped = ShuttingDown("the service was stopped")
-                await asyncio.shield(self._store(draft, "interrupted", None, stopped))
+                await asyncio.shield(self._endings.store(draft, "interrupted", None, stopped))
                 raise
             except Exception:
                 draft.text = ""  # it may be what could not be stored
-                await self._store(draft, "failed", None, AppError("internal error"))
+                await self._endings.store(draft, "failed", None, AppError("internal error"))
                 raise
         running.emit(answer)
 
@@ -240,8 +233,8 @@ class Turns:
             embedding_model=self._embedding_model,
             flagged=await self._flagged(ask, composed, draft),
         )
-        self._note_use(ask, draft.memories, now)
-        await self._store(draft, "complete", receipt, None)
+        self._endings.note_use(ask, draft.memories, now)
+        await self._endings.store(draft, "complete", receipt, None)
         self._metrics.turn_took(draft.milliseconds(), running.first_token)
         self._metrics.used("memory", [memory.score for memory in draft.memories])
         self._metrics.used("documents", [passage.score for passage in draft.passages])
@@ -269,64 +262,6 @@ class Turns:
         for one in found:
             self._metrics.flagged(one.kind)
         return found
-
-    def _note_use(self, ask: Ask, used: Sequence[Memory], now: datetime) -> None:
-        """Have it noted what was of use, in the background.
-
-        The profile is left out: it stands in every prompt, whatever is asked.
-        """
-        sessions = [memory.session_id for memory in used if memory.session_id]
-        facts = [fact.fact_id for memory in used for fact in memory.facts]
-        if sessions or facts:
-            self._background.spawn(
-                f"use of the memories in session {_named(ask)}",
-                self._use.record(ask.tenant_id, sessions, facts, now),
-            )
-
-    async def _store(
-        self,
-        draft: Draft,
-        status: Status,
-        receipt: Mapping[str, Any] | None,
-        error: AppError | None,
-    ) -> None:
-        """Store the reply, and ask for a checkpoint if one is due.
-
-        A turn is counted once: what could not be stored as complete comes here again as failed.
-        """
-        if status != "complete":
-            self._metrics.turn(mode=draft.mode, route=draft.route, status=status)
-        told = None if error is None else {"code": error.code, "message": error.message}
-        kept = await self._door.clean(draft.text, keeps_personal=draft.keeps_personal)
-        steps = await self._door.clean_steps(
-            [asdict(step) for step in draft.steps], keeps_personal=draft.keeps_personal
-        )
-        # At once: SQLite writes both to the disk together, and what was of use with them.
-        recording = asyncio.create_task(self._ledger.record(draft.bill, self._clock()))
-        try:
-            with span("store the reply"):
-                session = await self._sessions.end_turn(
-                    draft.turn,
-                    status=status,
-                    content=kept.text,
-                    receipt=receipt,
-                    error=told,
-                    steps=steps or None,
-                    now=self._clock(),
-                )
-        finally:
-            await asyncio.shield(recording)  # a bill is not lost with who waits for it
-        if status == "complete":
-            if session is None:
-                raise Conflict("the session was deleted, or its turn was taken over meanwhile")
-            self._metrics.turn(mode=draft.mode, route=draft.route, status=status)
-        if session is None:
-            return
-        try:
-            if await self._episodes.after_turn(session, draft.turn.reply.seq):
-                self._wake_worker()
-        except AppError as failure:  # the reply is stored; the next turn or the monitor asks again
-            log.warning("could not ask for a checkpoint: %s", failure.message)
 
     @asynccontextmanager
     async def _lease(self, turn: Turn) -> AsyncIterator[None]:
