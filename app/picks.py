@@ -25,7 +25,7 @@ from app.jwts import Jwts
 from app.limiter import Limiter
 from app.llm.base import ChatModel, Compares, Embedder
 from app.llm.cap import Cap
-from app.llm.tokens import Count, estimate_tokens, remembering
+from app.llm.tokens import Count, estimate_tokens
 from app.llm.tools import AgentModel
 from app.memory.episodes import put_close
 from app.memory.eviction import Policy
@@ -37,6 +37,7 @@ from app.sessions.base import SessionStore
 from app.sessions.limit import Limit
 from app.sessions.sql import SqlSessions
 from app.settings import Settings
+from app.text.remembering import remembering
 from app.tracing import Tracer
 from app.usage import Prices
 from ingest.errors import BadKinds

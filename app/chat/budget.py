@@ -66,8 +66,8 @@ class Item:
 
 def share_out(
     wanted: Mapping[str, Sequence[Item]], room: int, shares: Mapping[str, float]
-) -> dict[str, list[str]]:
-    """Return the leading items of each part that fit `room` tokens together.
+) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """Return the leading items of each part that fit `room` tokens together, and what they cost.
 
     Each part may take its share; what it needs less goes to those that need more, by their shares.
     The first item that does not fit is cut at a sentence, and nothing after it is kept. What is
@@ -83,7 +83,7 @@ def share_out(
         free = room - sum(spent.values())
         if _can_take_more(items, costs[part], kept[part], free):
             kept[part], spent[part] = _taken(items, costs[part], spent[part] + free)
-    return kept
+    return kept, spent
 
 
 def cut(text: str, most_tokens: int, cost: Callable[[str], int]) -> str:
@@ -137,11 +137,13 @@ def _can_take_more(
 def _costs(items: Sequence[Item], room: int) -> list[int]:
     """Return what the leading items cost, until they are more than the room holds."""
     costs: list[int] = []
+    left = room
     for item in items:
-        if sum(costs) > room:
+        if left < 0:
             break
         is_endless = not item.is_whole and _is_endless(item.text, room)
         costs.append(room + 1 if is_endless else item.cost(item.text))
+        left -= costs[-1]
     return costs
 
 
@@ -166,4 +168,4 @@ def _allowances(needs: Mapping[str, int], room: int, shares: Mapping[str, float]
 
 
 def _is_endless(text: str, most_tokens: int) -> bool:
-    return len(text) > max(most_tokens, 1) * LONGEST_TOKEN_CHARS
+    return len(text) > LONGEST_TOKEN_CHARS * (most_tokens if most_tokens > 1 else 1)

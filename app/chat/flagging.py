@@ -11,8 +11,12 @@ from app.llm.base import Say
 from app.llm.blocks import read
 from app.memory.recall import Memory
 from app.text.hostile import flags_of
+from app.text.remembering import remembering
 
 Kind = Literal["document", "memory", "fact", "block", "summary", "history", "tool"]
+
+
+_flags_of = remembering(flags_of)  # what stands in one prompt, mostly stands in the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ def flagged(shown: Iterable[Shown]) -> tuple[Flagged, ...]:
     """Return what of some texts reads like instructions; each once, with all of its flags."""
     found: dict[tuple[Kind, str], set[str]] = {}
     for one in shown:
-        if flags := flags_of(one.text):
+        if flags := _flags_of(one.text):
             found.setdefault((one.kind, one.id), set()).update(flags)
     return tuple(Flagged(*which, tuple(sorted(flags))) for which, flags in found.items())
 

@@ -141,10 +141,7 @@ class _Parts:
         room -= tokens["profile"]
 
         wanted = self._wanted()
-        kept = share_out(wanted, room, self.budget.shares)
-        for part, items in wanted.items():
-            pairs = zip(items, kept[part], strict=False)
-            tokens[part] = sum(item.cost(text) for item, text in pairs)
+        kept, spent = share_out(wanted, room, self.budget.shares)
         memories = list(zip(self.memories, kept["memories"], strict=False))
         passages = list(zip(self.passages, kept["documents"], strict=False))
         last = Last(self.question, asked, blocks, lines, summary, memories, passages)
@@ -159,7 +156,7 @@ class _Parts:
             profile=tuple(self.profile[: len(lines)]),
             memories=tuple(_as_kept(memory, text, self.now) for memory, text in memories),
             passages=tuple(passage for passage, _ in passages),
-            tokens={**tokens, "fixed": fixed + meant},
+            tokens={**tokens, **spent, "fixed": fixed + meant},
             dropped={
                 **{part: len(items) - len(kept[part]) for part, items in wanted.items()},
                 "profile": len(self.profile) - len(lines),
@@ -240,7 +237,7 @@ class _Parts:
         """Return the messages of the kept units, oldest first; only a single one may be cut."""
         pairs = list(zip(reversed(self.units), kept, strict=False))[::-1]
         return [
-            replace(say, content=text) if len(unit) == 1 and not say.calls else say
+            say if say.calls or len(unit) > 1 or text == say.content else replace(say, content=text)
             for unit, text in pairs
             for say in unit
         ]
@@ -253,7 +250,7 @@ def _summary_block(text: str) -> str:
 def _current(memories: Sequence[Memory], now: datetime) -> list[Memory]:
     """Return memories without the facts that hold no more: in a prompt they would pass for true."""
     held = [
-        replace(memory, facts=tuple(fact for fact in memory.facts if fact.holds(now)))
+        _with_facts(memory, [fact for fact in memory.facts if fact.holds(now)])
         for memory in memories
     ]
     return [memory for memory in held if memory.facts or memory.memory_type != "fact"]
@@ -262,5 +259,10 @@ def _current(memories: Sequence[Memory], now: datetime) -> list[Memory]:
 def _as_kept(memory: Memory, text: str, now: datetime) -> Memory:
     """Return a memory with the facts that are left in a text that may have been cut."""
     lines = text.splitlines()
-    facts = tuple(fact for fact in memory.facts if fact_line(fact, now.tzinfo or UTC) in lines)
-    return replace(memory, facts=facts)
+    facts = [fact for fact in memory.facts if fact_line(fact, now.tzinfo or UTC) in lines]
+    return _with_facts(memory, facts)
+
+
+def _with_facts(memory: Memory, facts: Sequence[Fact]) -> Memory:
+    """Return a memory with some of its facts."""
+    return memory if len(facts) == len(memory.facts) else replace(memory, facts=tuple(facts))

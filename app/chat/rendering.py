@@ -79,6 +79,5 @@ def spoken(unit: Sequence[Say], *, keeps_calls: bool) -> tuple[Say, ...]:
     """Return a unit of the history as it is sent: with its tool calls, or what was said of it."""
     if keeps_calls:
         return tuple(unit)
-    return tuple(
-        Say(say.role, say.content) for say in unit if say.role != "tool" and say.content.strip()
-    )
+    said = [say for say in unit if say.role != "tool" and say.content.strip()]
+    return tuple([Say(say.role, say.content) if say.calls or say.call_id else say for say in said])

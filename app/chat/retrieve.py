@@ -5,11 +5,11 @@ Touches: the embedder, memory, knowledge.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from app.at_once import at_once
 from app.chat.ask import Ask
 from app.chat.by_words import Degraded, Searching
 from app.chat.understand import Understood
@@ -105,7 +105,7 @@ class Retriever:
                 return Retrieved(found=found)
             recalled, range_dropped = await self._memories(ask, understood, question)
             return Retrieved(recalled, found, range_dropped, route_dropped=True)
-        (recalled, range_dropped), found = await asyncio.gather(
+        (recalled, range_dropped), found = await at_once(
             self._memories(ask, understood, question), self._passages(ask, understood, question)
         )
         return Retrieved(recalled, found, range_dropped)

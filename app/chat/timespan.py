@@ -50,6 +50,7 @@ _MANY = (
 _PLURALS = frozenset(_MANY.split())
 _THIS = c.THIS - {"dit"}  # French for "said"
 _PHRASES = dict(c.PHRASES)
+_SHIFTS = {**c.SHIFTS, **w.SHIFTS}
 _PHRASE = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, _PHRASES))})(?!\w)")
 _NUMBERS: dict[str, int] = {
     word: int(number)
@@ -170,9 +171,9 @@ class _Reader:
     def _ago(self) -> Range | None:
         """Read `two weeks ago`, and `in the last two weeks`, which ends now."""
         for at, found in enumerate(self._words):
-            unit = c.UNITS.get(found[0])
-            if unit is None or at == 0:
+            if at == 0 or found[0] not in c.UNITS:
                 continue
+            unit = c.UNITS[found[0]]
             number = self._number(at - 1)
             if number is None:
                 continue
@@ -202,8 +203,10 @@ class _Reader:
     def _period(self) -> Range | None:
         """Read `last week`, `this month`, `vorige Woche`, `la semaine dernière`."""
         for at, found in enumerate(self._words):
-            unit = c.UNITS.get(found[0])
-            if unit not in c.CALENDAR_UNITS or found[0] in _PLURALS:
+            if found[0] not in c.UNITS or found[0] in _PLURALS:
+                continue
+            unit = c.UNITS[found[0]]
+            if unit not in c.CALENDAR_UNITS:
                 continue
             near = self._words[max(0, at - 1) : at] + self._words[at + 1 : at + 2]
             for words, way in ((c.LAST, "last"), (c.THIS, "this")):
@@ -220,15 +223,13 @@ class _Reader:
 
     def _day(self) -> Range | None:
         """Read `yesterday`, `last Friday`, `on Friday`."""
-        line = f" {self._folded} "
         if (phrase := _PHRASE.search(self._folded)) is not None:
             return self._shifted(_PHRASES[phrase[0]], *phrase.span())
         for found in self._words:
-            days_off = w.SHIFTS.get(found[0], c.SHIFTS.get(found[0]))
-            if found[0] == "hier" and c.IS_FRENCH.search(line):
-                days_off = -1
-            if days_off is not None:
-                return self._shifted(days_off, *found.span())
+            if found[0] == "hier" and c.IS_FRENCH.search(f" {self._folded} "):
+                return self._shifted(-1, *found.span())
+            if found[0] in _SHIFTS:
+                return self._shifted(_SHIFTS[found[0]], *found.span())
         return None
 
     def _shifted(self, shift: int, begin: int, end: int) -> Range | None:

@@ -45,9 +45,10 @@ def check_size(
 
 def tokens_of(say: Say, budget: Budget) -> int:
     """Return what a message takes, with its tool calls and its marks."""
-    calls = sum(budget.count(call.text) for call in say.calls)
-    ids = MESSAGE_TOKENS * (len(say.calls) + bool(say.call_id))
-    return budget.count(say.content) + MESSAGE_TOKENS + calls + ids
+    marks = MESSAGE_TOKENS + (MESSAGE_TOKENS if say.call_id else 0)
+    for call in say.calls:
+        marks += budget.count(call.text) + MESSAGE_TOKENS
+    return budget.count(say.content) + marks
 
 
 def tokens_left(question: str, budget: Budget, instructions: Sequence[str], template: str) -> int:

@@ -17,8 +17,14 @@ def insert_new(
     connection: Connection, table: sa.Table, values: dict[str, Any], *, key: list[str]
 ) -> bool:
     """Insert a row unless one with the same `key` columns is there; says whether it did."""
-    new = _insert(connection, table).values(**values).on_conflict_do_nothing(index_elements=key)
-    return connection.execute(new.returning(table.c[key[0]])).first() is not None
+    new = _new(connection.dialect.name, table, tuple(key))
+    return connection.execute(new, values).first() is not None
+
+
+@lru_cache(maxsize=64)
+def _new(dialect: str, table: sa.Table, key: tuple[str, ...]) -> Any:
+    new = insert_into(dialect, table).on_conflict_do_nothing(index_elements=list(key))
+    return new.returning(table.c[key[0]])
 
 
 def insert_all_new(
@@ -30,7 +36,7 @@ def insert_all_new(
     """
     if not rows:
         return []
-    new = _insert(connection, table).on_conflict_do_nothing(index_elements=key)
+    new = insert_into(connection.dialect.name, table).on_conflict_do_nothing(index_elements=key)
     returned = connection.execute(new.returning(*(table.c[name] for name in key)), rows)
     return [tuple(row) for row in returned]
 
@@ -47,16 +53,13 @@ def add_up(
 
 @lru_cache(maxsize=16)
 def _adding_up(dialect: str, table: sa.Table, key: tuple[str, ...]) -> Any:
-    new = _insert_into(dialect, table)
+    new = insert_into(dialect, table)
     sums = {c.name: c + new.excluded[c.name] for c in table.c if c.name not in key}
     return new.on_conflict_do_update(index_elements=list(key), set_=sums)
 
 
-def _insert(connection: Connection, table: sa.Table) -> Any:
-    return _insert_into(connection.dialect.name, table)
-
-
-def _insert_into(dialect: str, table: sa.Table) -> Any:
+def insert_into(dialect: str, table: sa.Table) -> Any:
+    """Return an INSERT that can do nothing on conflict; for statements that are built once."""
     if dialect == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
 

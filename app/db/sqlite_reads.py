@@ -2,7 +2,7 @@
 
 To hand work to a thread and back takes longer than most reads take, and two threads that read at
 once wait for one another: what one request asks for at once goes to one thread, which answers it
-in one transaction.
+one by one, each in a transaction of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
 
-from app.db.answers import Answered, deliver
+from app.db.answers import Answered, deliver, give
 from app.db.sqlite_file import ours, say
 from app.db.together import reader
 
@@ -26,25 +26,29 @@ T = TypeVar("T")
 
 READERS = 4
 TICKS = 2  # of the event loop: tasks that go on at once may need one more to ask
-SLOW_SECONDS = 0.003  # after so long, other threads take what still waits
+SLOW_SECONDS = 0.003  # after so long, what is read is told, and other threads take what waits
 _Read = tuple[Callable[[Connection], Any], "asyncio.Future[Any]"]
 
 
 class _Batch(NamedTuple):
-    """What is read together, in the order in which it was asked for."""
+    """What is read together, in the order in which it was asked for; threads may share it.
+
+    read: what nobody has been told yet.
+    """
 
     loop: asyncio.AbstractEventLoop
     waiting: deque[_Read]
+    read: deque[Answered]
 
     def take(self) -> Iterator[_Read]:
-        """Yield what waits, and that somebody still waits for; threads may share a batch."""
-        while self.waiting:
-            try:
-                read = self.waiting.popleft()
-            except IndexError:  # another thread took the last one
-                return
+        """Yield what waits, and that somebody still waits for."""
+        for read in _emptied(self.waiting):
             if not read[1].done():
                 yield read
+
+    def answers(self) -> list[Answered]:
+        """Return what has been read, to be told."""
+        return list(_emptied(self.read))
 
 
 class SqliteReads:
@@ -67,11 +71,11 @@ class SqliteReads:
         answer: asyncio.Future[T] = loop.create_future()
         who = reader()
         if who is None:
-            self._queue.put(_Batch(loop, deque([(fn, answer)])))
+            self._queue.put(_Batch(loop, deque([(fn, answer)]), deque()))
         elif (batch := self._gathering.get(who)) is not None:
             batch.waiting.append((fn, answer))
         else:
-            self._gathering[who] = _Batch(loop, deque([(fn, answer)]))
+            self._gathering[who] = _Batch(loop, deque([(fn, answer)]), deque())
             loop.call_soon(self._send, who, TICKS)
         return answer
 
@@ -97,7 +101,8 @@ class SqliteReads:
             batch.loop.call_later(SLOW_SECONDS, self._share, batch)
 
     def _share(self, batch: _Batch) -> None:
-        """Let other threads take what waits behind a read that takes long."""
+        """Tell what was read before one that takes long; other threads take what waits behind."""
+        give(batch.answers())
         for _ in range(min(len(batch.waiting), READERS - 1)):
             self._queue.put(batch)
 
@@ -107,21 +112,31 @@ class SqliteReads:
 
     def _answer(self, batch: _Batch) -> None:
         """Answer what waits: all of it at once, but for what comes behind a slow read."""
-        answered: list[Answered] = []
+        current: list[asyncio.Future[Any]] = []
         told_at = time.monotonic()
         try:
             with self._engine.connect() as connection:
                 for fn, answer in batch.take():
-                    answered.append((answer, None, None))
-                    answered[-1] = (answer, *_attempt(connection, fn))
+                    current = [answer]
+                    batch.read.append((answer, *_attempt(connection, fn)))
                     if time.monotonic() - told_at > SLOW_SECONDS:
-                        deliver(answered)
-                        answered, told_at = [], time.monotonic()
+                        deliver(batch.answers())
+                        told_at = time.monotonic()
         except BaseException as error:  # noqa: BLE001 — the callers get it; the thread lives on
             failure = ours(error)
-            answered += [(answer, None, None) for _, answer in batch.take()]
-            answered = [(answer, None, failure) for answer, _, _ in answered]
-        deliver(answered)
+            left = [*current, *[answer for _, answer in batch.take()]]
+            batch.read.extend([(answer, None, failure) for answer in left])
+        deliver(batch.answers())
+
+
+def _emptied(queued: deque[T]) -> Iterator[T]:
+    """Yield what is queued, each to one thread."""
+    while queued:
+        try:
+            one = queued.popleft()
+        except IndexError:  # another thread took the last one
+            return
+        yield one
 
 
 def _attempt(

@@ -60,6 +60,11 @@ def after(seconds: float) -> sa.ColumnElement[datetime]:
     return sa.type_coerce(moved, Instant)
 
 
+def after_given(name: str) -> sa.ColumnElement[datetime]:
+    """Return the database's time in as many microseconds from now as the parameter `name` says."""
+    return sa.type_coerce(db_now() + sa.bindparam(name, type_=sa.BigInteger), Instant)
+
+
 def _json() -> sa.JSON:
     return sa.JSON(none_as_null=True)
 

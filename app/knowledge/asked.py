@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.db import Connection
-from app.knowledge.postings import Floats, Postings
+from app.knowledge.postings import Flags, Floats, Postings, Scope
 from app.knowledge.words import KIND
 from app.lexical import bm25, store
 from app.lexical.store import Item, scope_of
@@ -35,28 +36,59 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a chunk shares with a question.
+    """What some chunks share with a question, column by column.
 
-    score: its BM25. share: of all that the question's terms weigh, 0 to 1. count: of terms, short
-    numbers left out. rarest: the weight of the weightiest. is_named: one of them names the chunk.
-    has_name: one of them is a name, of however many chunks.
+    score: their BM25. share: of all that the question's terms weigh, 0 to 1. count: of terms, short
+    numbers left out. rarest: the weight of the weightiest; 0.0 of a chunk that shares none.
+    is_named: one of them names the chunk. has_name: one of them is a name, of however many chunks.
     """
 
-    score: float = 0.0
-    share: float = 0.0
-    count: int = 0
-    rarest: float = 0.0
-    is_named: bool = False
-    has_name: bool = False
+    score: Floats
+    share: Floats
+    count: NDArray[np.int_]
+    rarest: Floats
+    is_named: Flags
+    has_name: Flags
+
+    def at(self, places: Sequence[int]) -> Shared:
+        """Return the rows of some chunks; -1 is one that shares nothing."""
+        rows = np.array(places, np.intp)
+        is_there = rows >= 0
+        return Shared(
+            self.score[rows] * is_there,
+            self.share[rows] * is_there,
+            self.count[rows] * is_there,
+            self.rarest[rows] * is_there,
+            self.is_named[rows] & is_there,
+            self.has_name[rows] & is_there,
+        )
+
+
+_NO_NUMBER, _NO_FLAG = np.zeros(1), np.zeros(1, bool)
+NOTHING = Shared(_NO_NUMBER, _NO_NUMBER, np.zeros(1, int), _NO_NUMBER, _NO_FLAG, _NO_FLAG)
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """`chunks` are the best that share words, and those asked for; `is_all`: no more share any."""
+    """What the words of a question found.
 
-    chunks: Mapping[Chunk, Shared] = field(default_factory=dict)
-    items: int = 0
+    best: the chunks that share most, as the lexical index holds them; is_all: no more share any.
+    holders: how many chunks have each of its terms that any has; weights: what each term tells;
+    average: the length of a chunk. held: all chunks, where they are in memory; else scope: which.
+    """
+
+    scope: int = 0
+    question: Question = Question()
+    best: Sequence[Item] = ()
     is_all: bool = True
+    holders: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    average: float = 0.0
+    held: Scope | None = None
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        return [(item.ref, item.part) for item in self.best]
 
 
 def read_question(text: str) -> Question:
@@ -66,84 +98,119 @@ def read_question(text: str) -> Question:
     )
 
 
+def expect(tenant_id: str, question: Question, postings: Postings, *, limit: int) -> Looked | None:
+    """Return what `look` will, unless something has changed; None where nothing is in memory."""
+    held = postings.last(scope_of(KIND, tenant_id))
+    if held is None:
+        return None
+    known = tuple([term for term in question.terms if term in held.terms])
+    return _look_in(held, replace(question, terms=known), limit)
+
+
 def look(
     connection: Connection,
     tenant_id: str,
     question: Question,
-    found: Collection[Chunk],
     postings: Postings,
     *,
     limit: int,
+    expected: Looked | None = None,
 ) -> Looked:
-    """Return the chunks that share most with a question, and how much those found by meaning do.
+    """Return the chunks that share most with a question; `share` tells how much.
 
     A term that very many chunks have is not looked for: it only counts in what is found otherwise.
+    expected: of `expect`, with the same limit.
     """
     scope = scope_of(KIND, tenant_id)
     state = store.state(connection, scope)
     held = postings.find(connection, scope, state, question.terms)
-    if held is None:
-        holders = store.frequencies(connection, scope, question.terms, most=MOST_COUNTED)
-    else:
-        sizes = ((term, len(held.terms[term][0])) for term in question.terms)
-        holders = {term: size for term, size in sizes if size}
+    if held is not None:
+        if expected is not None and expected.held is held:
+            return expected
+        return _look_in(held, question, limit)
+    holders = store.frequencies(connection, scope, question.terms, most=MOST_COUNTED)
     if not holders or not state.items:
         return Looked()
-    weights = {t: bm25.weight(holders.get(t, 0), state.items) for t in question.terms}
+    weights, telling = _weights(question, holders, state.items)
     average = state.length / state.items
-    rare = _rarest(holders)
-    telling = {term: weights[term] for term in rare}
-    if held is None:
-        best = store.best(connection, scope, telling, length=average, limit=limit)
-        items, times = _beside(connection, scope, list(holders), best, found)
-        looked_for = len(best)
+    best = store.best(connection, scope, telling, length=average, limit=limit)
+    is_all = len(best) < limit and len(telling) == len(holders)
+    return Looked(scope, question, best, is_all, holders, weights, average)
+
+
+def _look_in(held: Scope, question: Question, limit: int) -> Looked:
+    """Return what is found of a question whose terms are all laid out."""
+    holders = held.holding(question.terms)
+    if not holders:
+        return Looked(held=held)
+    weights, telling = _weights(question, holders, held.state.items)
+    average = held.state.length / held.state.items
+    places = held.best(telling, length=average, limit=limit).tolist()
+    best = [held.items[at] for at in places]
+    is_all = len(best) < limit and len(telling) == len(holders)
+    return Looked(0, question, best, is_all, holders, weights, average, held)
+
+
+def _weights(
+    question: Question, holders: Mapping[str, int], items: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return what each term of a question weighs, and of those that are looked for."""
+    weights = {term: bm25.weight(holders.get(term, 0), items) for term in question.terms}
+    return weights, {term: weights[term] for term in _rarest(holders)}
+
+
+def share(
+    connection: Connection, looked: Looked, found: Collection[Chunk]
+) -> tuple[dict[Chunk, int], Shared]:
+    """Return what the chunks share that words found, and those that were found otherwise.
+
+    Returns the row of each chunk in the columns; of those found otherwise, one that shares nothing
+    may have none.
+    """
+    items: Sequence[Item]
+    if not looked.holders:
+        return {}, NOTHING
+    if looked.held is None:
+        items, times = _read_times(connection, looked, found)
     else:
-        places = held.best(telling, length=average, limit=limit).tolist()
-        looked_for = len(places)
-        others = (held.place[chunk] for chunk in found if chunk in held.place)
-        every = list(dict.fromkeys([*places, *others]))
+        held = looked.held
+        best = [held.of_id[item.id] for item in looked.best]
+        others = [held.place[chunk] for chunk in found if chunk in held.place]
+        every = list(dict.fromkeys([*best, *others]))
         items = [held.items[at] for at in every]
-        times = held.times(list(holders), np.array(every, np.intp))
-    chunks = _shared(question, weights, holders, average, items, times)
-    return Looked(chunks, state.items, looked_for < limit and len(rare) == len(holders))
+        times = held.times(list(looked.holders), np.array(every, np.intp))
+    if not items:
+        return {}, NOTHING
+    rows = {(item.ref, item.part): row for row, item in enumerate(items)}
+    return rows, _shared(looked, items, times)
 
 
-def _beside(
-    connection: Connection,
-    scope: int,
-    terms: Sequence[str],
-    best: Sequence[Item],
-    found: Collection[Chunk],
+def _read_times(
+    connection: Connection, looked: Looked, found: Collection[Chunk]
 ) -> tuple[list[Item], Floats]:
-    """Read the best items and those that were found otherwise, and how often each has each term."""
+    """Read how often each chunk has each term: of the best, and of those found otherwise."""
     parts: dict[str, set[int]] = {}
     for document_id, part in found:
         parts.setdefault(document_id, set()).add(part)
-    others = store.items(connection, scope, parts)
-    items = list({item.id: item for item in (*best, *others)}.values())
+    others = store.items(connection, looked.scope, parts)
+    items = list({item.id: item for item in (*looked.best, *others)}.values())
     column = {item.id: at for at, item in enumerate(items)}
+    terms = list(looked.holders)
     row = {term: at for at, term in enumerate(terms)}
     times = np.zeros((len(terms), len(items)))
-    for item, term, count in store.counts(connection, scope, terms, list(column)):
+    for item, term, count in store.counts(connection, looked.scope, terms, list(column)):
         times[row[term], column[item]] = count
     return items, times
 
 
-def _shared(
-    question: Question,
-    weights: Mapping[str, float],
-    holders: Mapping[str, int],
-    average: float,
-    items: Sequence[Item],
-    times: Floats,
-) -> dict[Chunk, Shared]:
-    """Return what each item shares with the question, if anything; times: (holders, items)."""
-    terms = list(holders)
-    telling = np.array([weights[term] for term in terms])
+def _shared(looked: Looked, items: Sequence[Item], times: Floats) -> Shared:
+    """Return what each item shares with the question; times: (holders, items)."""
+    question, holders, terms = looked.question, looked.holders, list(looked.holders)
+    telling = np.array([looked.weights[term] for term in terms])
     lengths = np.array([item.length for item in items], np.float64)
     has = times > 0
-    scores = telling @ bm25.shares(times, lengths, average)
-    shares = telling @ has / sum(weights.values())
+    scores = telling @ bm25.shares(times, lengths, looked.average)
+    shares = telling @ has / sum(looked.weights.values())
     counts = np.array([len(term) >= 3 or not term.isdigit() for term in terms], int) @ has
     rarest = (telling[:, np.newaxis] * has).max(axis=0)
     is_rare = telling >= RARE
@@ -153,17 +220,7 @@ def _shared(
     names = has[is_code & (is_rare | is_few) | is_name & is_rare].any(axis=0)
     has_name = has[is_name].any(axis=0)
     names |= (shares >= NEARLY_ALL) & has_name
-    return {
-        (items[at].ref, items[at].part): Shared(
-            float(scores[at]),
-            float(shares[at]),
-            int(counts[at]),
-            float(rarest[at]),
-            bool(names[at]),
-            bool(has_name[at]),
-        )
-        for at in np.flatnonzero(has.any(axis=0)).tolist()
-    }
+    return Shared(scores, shares, counts, rarest, names, has_name)
 
 
 def _rarest(holders: Mapping[str, int]) -> list[str]:

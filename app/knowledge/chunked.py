@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,27 +12,44 @@ import numpy as np
 from app.errors import InvalidRequest
 from app.index.base import Metadata, Vector, vector_id
 from app.index.rows import check_vector
+from app.knowledge.cuts import Cuts
 from ingest.document import Document
 
 OURS = frozenset({"tenant_id", "text", "source", "doc_type", "document_id", "chunk"})
 
+_CUTS = Cuts()
 
-def chunk_rows(tenant_id: str, row: Any) -> list[tuple[str, Metadata]]:
-    """Return the id and metadata of each chunk of a row of `documents`."""
+
+def chunk_rows(
+    tenant_id: str, row: Any, wanted: Collection[str] | None = None
+) -> list[tuple[str, Metadata]]:
+    """Return the id and metadata of each chunk of a row of `documents`, or of those wanted."""
     document = Document(row.document_id, row.text, row.source, row.doc_type, row.metadata)
     shared = shared_metadata(tenant_id, document)
-    texts = document.passages()
+    texts = _CUTS.of(document, row.fingerprint)
     ids = chunk_ids(document.id, range(len(texts)))
     return [
         (chunk_id, {**shared, "text": text, "chunk": n})
         for n, (chunk_id, text) in enumerate(zip(ids, texts, strict=True))
+        if wanted is None or chunk_id in wanted
     ]
 
 
 def chunk_ids(document_id: str, numbers: Iterable[int]) -> list[str]:
     """Return the vector ids of some chunks of a document."""
-    first = vector_id(document_id)
+    first = _first_id(document_id)
     return [first if n == 0 else f"{first}#{n}" for n in numbers]
+
+
+def ids_of(chunks: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Return the vector ids of some chunks, each known by its document's id and its number."""
+    return {
+        (document_id, n): _first_id(document_id) if n == 0 else f"{_first_id(document_id)}#{n}"
+        for document_id, n in chunks
+    }
+
+
+_first_id = lru_cache(maxsize=4_096)(vector_id)
 
 
 def count_chunks(tenant_id: str, document: Document, dimension: int) -> int:

@@ -1,6 +1,7 @@
 """Where words are in the chunks of a tenant with few documents, as arrays.
 
-Touches: the lexical index. Kept in memory while nothing of it changes; ids and numbers, no texts.
+Touches: the lexical index. Kept in memory while nothing of it changes: ids, numbers, and the terms
+that were asked for; no texts.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from app.lexical.store import Item, State
 
 MOST_PARTS = 3_000  # of a scope that is laid out; of a larger one, what is found is read each time
 MOST_NUMBERS = 8_000_000  # of all scopes together: 64 MB
+MOST_HELD = 10_000  # of a scope: people ask for words that no chunk has, too
+OF_ITEM = OF_TERM = 50  # numbers that take as much room as what is kept of one
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Places = NDArray[np.intp]
 
 
@@ -33,10 +37,11 @@ class Scope:
     lengths: Floats
     of_id: Mapping[int, int]
     terms: Mapping[str, tuple[Places, Floats]] = field(default_factory=dict)
+    size: int = 0  # in numbers
 
-    @property
-    def size(self) -> int:
-        return 50 * len(self.items) + sum(2 * len(at) for at, _ in self.terms.values())
+    def holding(self, terms: Sequence[str]) -> dict[str, int]:
+        """Return how many chunks have each of some terms, of those that any has."""
+        return {term: size for term in terms if (size := len(self.terms[term][0]))}
 
     def times(self, terms: Sequence[str], places: Places) -> Floats:
         """Return how often each term is in some chunks: (terms, places)."""
@@ -66,6 +71,10 @@ class Postings:
         self._most_parts = most_parts
         self._kept: Kept[Scope] = Kept(MOST_NUMBERS)
 
+    def last(self, scope: int) -> Scope | None:
+        """Return a scope as it was when it was last asked for; it may have changed since."""
+        return self._kept.get(scope)
+
     def find(
         self, connection: Connection, scope: int, state: State, terms: Sequence[str]
     ) -> Scope | None:
@@ -77,12 +86,15 @@ class Postings:
         if held is None or is_new:
             held = _read(connection, scope)
         missing = [term for term in terms if term not in held.terms]
+        if missing and len(held.terms) + len(missing) > MOST_HELD:
+            held, missing = _without_terms(held), list(terms)
         if missing:
             read = _terms(connection, scope, held, missing)
             if read is None:
                 return None
             # One of our own: another thread may keep the scope with other terms in this moment.
-            held = replace(held, terms={**held.terms, **read})
+            size = held.size + sum([OF_TERM + 2 * len(at) for at, _ in read.values()])
+            held = replace(held, terms={**held.terms, **read}, size=size)
         if is_new or missing:
             self._kept.keep(scope, held, held.size)
         return held
@@ -98,7 +110,12 @@ def _read(connection: Connection, scope: int) -> Scope:
         {(item.ref, item.part): at for at, item in enumerate(items)},
         np.array([item.length for item in items], np.float64),
         {item.id: at for at, item in enumerate(items)},
+        size=OF_ITEM * len(items),
     )
+
+
+def _without_terms(held: Scope) -> Scope:
+    return replace(held, terms={}, size=OF_ITEM * len(held.items))
 
 
 def _terms(

@@ -21,7 +21,7 @@ from app.db.parts import in_parts
 from app.db.tables import documents
 from app.knowledge.chunked import count_chunks
 from app.knowledge.words import Words, count_words, drop_words, write_words
-from app.quarantine import Looked, look_at
+from app.quarantine import Looked, State, look_at
 from app.redact import Redactor
 from ingest.document import Document
 
@@ -40,6 +40,12 @@ HEAD = (  # of a row: all but its text
     documents.c.metadata,
 )
 _BY_ID = sa.select(documents).where(_these)
+_TOLD = sa.select(
+    *HEAD,
+    documents.c.text,
+    documents.c.fingerprint,
+    quarantine.is_withheld("document", documents.c.document_id).label("is_withheld"),
+).where(_these)
 _HEADS = sa.select(*HEAD).where(_these)
 _SOURCES = sa.select(documents.c.document_id, documents.c.source).where(_these)
 _COUNT_OF = sa.select(sa.func.count()).where(
@@ -130,6 +136,17 @@ def rows_by_id(tenant_id: str, ids: Collection[str]) -> Callable[[Connection], d
     return lambda connection: {
         row.document_id: row for row in connection.execute(_BY_ID, wanted).all()
     }
+
+
+def told_by_id(
+    connection: Connection, tenant_id: str, ids: Collection[str], withholds: Sequence[State]
+) -> dict[str, Any]:
+    """Read what a search tells of the documents that exist, by id, and whether it withholds them.
+
+    At most some hundred at once. withholds: the states in the quarantine list that are.
+    """
+    wanted = {"tenant": tenant_id, "ids": list(ids), "withheld": list(withholds)}
+    return {row.document_id: row for row in connection.execute(_TOLD, wanted).all()}
 
 
 def ids_of(

@@ -8,29 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
-import numpy as np
-
 from app.db import Connection, Database
-from app.index.base import Filter, Index, Match, Metadata, Values, Vector, namespace
+from app.index.base import Filter, Index, Metadata, Values, Vector, namespace
 from app.index.filters import Test, matcher
-from app.knowledge.asked import Chunk, Looked, Question, look, read_question
-from app.knowledge.chunked import chunk_ids, chunk_rows
-from app.knowledge.fusion import NOTHING, Candidate, Ranked, passes, rank
-from app.knowledge.postings import Postings
-from app.knowledge.rows import rows_by_id
+from app.knowledge.asked import read_question
+from app.knowledge.chunked import chunk_rows
+from app.knowledge.finding import Finder
+from app.knowledge.fusion import Ranked, Ranking, rank
+from app.knowledge.joining import Sides, joined
+from app.knowledge.rows import rows_by_id, told_by_id
 from app.knowledge.within import passing, test_of
-from app.quarantine import BLOCKED, State, withheld
+from app.quarantine import BLOCKED, State
 
 SPARE = 4  # looked at beyond `top_k`, for the index may still hold what is gone
 CANDIDATES = 40  # of each side: the more there are, the better a score can be told from the others
 MOST_ASKED = 500
-MOST_FETCHED = 40  # vectors of chunks that were found by their words only
 ROWS_AT_ONCE = 100
 ASKED_CHARS = 2_000  # of a question that is read without asking another thread
 INLINE_CHARS = 100_000  # cutting so much into chunks takes less time than asking another thread
@@ -82,10 +79,10 @@ class DocumentSearch:
     ) -> None:
         self._database = database
         self._index = index
+        self._finder = Finder(database, index)
         self._threshold = threshold
         self._top_k = top_k
         self._withholds = withholds
-        self._postings = Postings()
 
     async def search(
         self,
@@ -111,15 +108,19 @@ class DocumentSearch:
             read = read_question(words)
         else:  # a text that was pasted
             read = await asyncio.to_thread(read_question, words)
+        gate = None if question is None else self._threshold
+        vectors: Mapping[str, Vector] = {}
         while True:
-            matches = await self._nearest(tenant_id, question, asked, filter)
-            looked = await self._look(tenant_id, read, matches, asked)
-            candidates = await self._candidates(tenant_id, question, matches, looked, test)
-            gate = None if question is None else self._threshold
-            found = await self._told(tenant_id, rank(candidates), gate, test, top_k)
+            sides = await self._finder.find(
+                tenant_id, question, read, filter=filter, limit=asked, vectors=vectors
+            )
+            matches, vectors = sides.matches, sides.vectors
+            if test is not None:
+                sides = await self._passing(tenant_id, sides, test)
+            found = await self._told(tenant_id, sides, gate, test, top_k)
             is_all = len(matches) < asked or matches[-1].score < self._threshold
             if test is not None:  # which the lexical index knows nothing of
-                is_all = is_all and looked.is_all
+                is_all = is_all and sides.looked.is_all
             if len(found.passages) >= top_k or is_all or asked >= MOST_ASKED:
                 return found
             asked = min(asked * 4, MOST_ASKED)
@@ -132,14 +133,17 @@ class DocumentSearch:
         used: of each its `id` and `score`, `relevance` and `why`. filter: what they have to pass.
         """
         ids = [str(each["id"]) for each in used]
-        rows = await self._index.fetch(namespace("documents", tenant_id), ids)
+        held = await self._index.fetch(namespace("documents", tenant_id), ids)
         known = [
-            _used(each, str(rows[each["id"]].metadata.get("document_id")))
+            _used(each, str(held[each["id"]].metadata.get("document_id")))
             for each in used
-            if each["id"] in rows
+            if each["id"] in held
         ]
         test = None if filter is None else matcher(filter)
-        return (await self._live(tenant_id, known, test))[0]
+        if not known:
+            return []
+        rows = await self._database.read(partial(self._rows, tenant_id, known))
+        return (await _live(tenant_id, known, rows, test))[0]
 
     async def visible(
         self, tenant_id: str, used: Sequence[Mapping[str, Any]], within: Filter
@@ -158,91 +162,42 @@ class DocumentSearch:
         )
         return {id for id, document_id in ids.items() if document_id in good}
 
-    async def _nearest(
-        self, tenant_id: str, question: Values | None, top_k: int, filter: Filter | None
-    ) -> list[Match]:
-        if question is None:
-            return []
-        where = namespace("documents", tenant_id)
-        return await self._index.query(where, question, top_k=top_k, filter=filter, only_keys=True)
-
-    async def _look(
-        self, tenant_id: str, question: Question, matches: Sequence[Match], limit: int
-    ) -> Looked:
-        if not question.terms:
-            return Looked()
-        found = [_chunk(match) for match in matches]
-        return await self._database.read(
-            lambda c: look(c, tenant_id, question, found, self._postings, limit=limit)
-        )
-
-    async def _candidates(
-        self,
-        tenant_id: str,
-        question: Values | None,
-        matches: Sequence[Match],
-        looked: Looked,
-        test: Test | None,
-    ) -> list[Candidate]:
-        """Join what both sides found; what the words alone found gets its own cosine."""
-        by_meaning = {_chunk(match): match for match in matches}
-        by_words = [chunk for chunk in looked.chunks if chunk not in by_meaning]
-        by_words.sort(key=lambda chunk: (-looked.chunks[chunk].score, chunk))
-        ids = {chunk: chunk_ids(chunk[0], [chunk[1]])[0] for chunk in by_words}
-        if test is not None:
-            ids = await self._passing(tenant_id, ids, test)
-        ids = dict(islice(ids.items(), MOST_FETCHED))
-        where = namespace("documents", tenant_id)
-        vectors: Mapping[str, Vector] = {}
-        if ids and question is not None:
-            vectors = await self._index.fetch(where, list(ids.values()), only_values=True)
-        found = [
-            Candidate(match.id, chunk[0], match.score, looked.chunks.get(chunk, NOTHING))
-            for chunk, match in by_meaning.items()
-        ]
-        for chunk, id in ids.items():
-            held = vectors.get(id)
-            score = None
-            if held is not None and question is not None:
-                score = _cosine(question, held.values)
-            found.append(Candidate(id, chunk[0], score, looked.chunks[chunk]))
-        return found
-
-    async def _passing(
-        self, tenant_id: str, ids: Mapping[Chunk, str], test: Test
-    ) -> dict[Chunk, str]:
-        """Return the chunks whose metadata pass the test."""
+    async def _passing(self, tenant_id: str, sides: Sides, test: Test) -> Sides:
+        """Leave out what only words found whose metadata do not pass."""
+        by_meaning = {match.id for match in sides.matches}
+        ids = {chunk: id for chunk, id in sides.by_words.items() if id not in by_meaning}
         wanted = sorted({document_id for document_id, _ in ids})
         good: set[str] = set()
         for start in range(0, len(wanted), ROWS_AT_ONCE):
             some = wanted[start : start + ROWS_AT_ONCE]
             rows = await self._database.read(rows_by_id(tenant_id, some))
             good |= await asyncio.to_thread(_ids_that_pass, tenant_id, rows, test)
-        return {chunk: id for chunk, id in ids.items() if id in good}
+        return replace(sides, by_words={chunk: id for chunk, id in ids.items() if id in good})
 
     async def _told(
-        self,
-        tenant_id: str,
-        ranked: Sequence[Ranked],
-        gate: float | None,
-        test: Test | None,
-        top_k: int,
+        self, tenant_id: str, sides: Sides, gate: float | None, test: Test | None, top_k: int
     ) -> Found:
         """Return the first that pass and that SQL holds, in their order."""
-        good = [it for it in ranked if passes(it.candidate, gate)]
-        bad = [it for it in ranked if not passes(it.candidate, gate)]
-        bad.sort(key=lambda it: -(it.candidate.score or 0.0))
         at_once = top_k + SPARE
-        # What fell short comes with the first that passed: mostly, one read is all.
-        live, hidden = await self._live(tenant_id, [*good[:at_once], *bad[:SPARE]], test)
-        fell_short = {it.candidate.id for it in bad[:SPARE]}
+
+        def read(connection: Connection) -> tuple[Ranking, list[Ranked], dict[str, Any]]:
+            ranking = rank(joined(connection, sides), gate)
+            # What fell short comes with the first that passed: mostly, one read is all.
+            first = ranking.of([*ranking.passed[:at_once], *ranking.short[:SPARE]])
+            return ranking, first, self._rows(tenant_id, first, connection)
+
+        ranking, first, rows = await self._database.read(read)
+        live, hidden = await _live(tenant_id, first, rows, test)
+        fell_short = {ranking.candidates.ids[place] for place in ranking.short[:SPARE]}
         below = [passage.score for passage in live if passage.id in fell_short]
         passed = [passage for passage in live if passage.id not in fell_short]
         held_back = {document for id, document in hidden.items() if id not in fell_short}
-        for start in range(at_once, len(good), at_once):
+        for start in range(at_once, len(ranking.passed), at_once):
             if len(passed) >= top_k:
                 break
-            live, hidden = await self._live(tenant_id, good[start : start + at_once], test)
+            more = ranking.of(ranking.passed[start : start + at_once])
+            rows = await self._database.read(partial(self._rows, tenant_id, more))
+            live, hidden = await _live(tenant_id, more, rows, test)
             passed += live
             held_back |= set(hidden.values())
         return Found(
@@ -252,44 +207,46 @@ class DocumentSearch:
             tuple(sorted(held_back)),
         )
 
-    async def _live(
-        self, tenant_id: str, ranked: Sequence[Ranked], test: Test | None
-    ) -> tuple[list[Passage], dict[str, str]]:
-        """Return what SQL holds of some candidates, in their order, where it passes the test.
+    def _rows(
+        self, tenant_id: str, ranked: Sequence[Ranked], connection: Connection
+    ) -> dict[str, Any]:
+        ids = {it.document_id for it in ranked}
+        return told_by_id(connection, tenant_id, ids, self._withholds) if ids else {}
 
-        And, by its id, the document of each passage that is withheld.
-        """
-        if not ranked:
-            return [], {}
-        ids = {it.candidate.document_id for it in ranked}
 
-        def read(connection: Connection) -> tuple[dict[str, Any], set[str]]:
-            hidden = withheld(connection, tenant_id, "document", ids, self._withholds)
-            return rows_by_id(tenant_id, ids)(connection), hidden
+async def _live(
+    tenant_id: str, ranked: Sequence[Ranked], rows: Mapping[str, Any], test: Test | None
+) -> tuple[list[Passage], dict[str, str]]:
+    """Return what SQL holds of some candidates, in their order, where it passes the test.
 
-        rows, hidden = await self._database.read(read)
-        told = partial(_passages, tenant_id, ranked, rows, test)
-        is_short = sum(len(row.text) for row in rows.values()) <= INLINE_CHARS
-        found = told() if is_short else await asyncio.to_thread(told)
-        of = {it.candidate.id: it.candidate.document_id for it in ranked}
-        live = [one for one in found if of[one.id] not in hidden]
-        return live, {one.id: of[one.id] for one in found if of[one.id] in hidden}
+    And, by its id, the document of each passage that is withheld.
+    """
+    ranked = [it for it in ranked if it.document_id in rows]
+    told = partial(_passages, tenant_id, ranked, rows, test)
+    is_short = sum([len(row.text) for row in rows.values()]) <= INLINE_CHARS
+    found = told() if is_short else await asyncio.to_thread(told)
+    of = {it.id: it.document_id for it in ranked}
+    live = [one for one in found if not rows[of[one.id]].is_withheld]
+    return live, {one.id: of[one.id] for one in found if rows[of[one.id]].is_withheld}
 
 
 def _used(each: Mapping[str, Any], document_id: str) -> Ranked:
     score = float(each["score"])
-    candidate = Candidate(str(each["id"]), document_id, score, NOTHING)
-    return Ranked(candidate, each.get("relevance", score), each.get("why", {}))
+    relevance = each.get("relevance", score)
+    return Ranked(str(each["id"]), document_id, score, relevance, each.get("why", {}))
 
 
 def _passages(
     tenant_id: str, ranked: Sequence[Ranked], rows: Mapping[str, Any], test: Test | None
 ) -> list[Passage]:
-    held = {id: metadata for row in rows.values() for id, metadata in chunk_rows(tenant_id, row)}
+    wanted = {it.id for it in ranked}
+    held = {
+        id: metadata for row in rows.values() for id, metadata in chunk_rows(tenant_id, row, wanted)
+    }
     return [
-        _passage(it, held[it.candidate.id])
+        _passage(it, held[it.id])
         for it in ranked
-        if it.candidate.id in held and (test is None or test(held[it.candidate.id]))
+        if it.id in held and (test is None or test(held[it.id]))
     ]
 
 
@@ -302,21 +259,10 @@ def _ids_that_pass(tenant_id: str, rows: Mapping[str, Any], test: Test) -> set[s
 def _passage(it: Ranked, metadata: Metadata) -> Passage:
     shown = {k: v for k, v in metadata.items() if k not in ("text", "tenant_id")}
     return Passage(
-        it.candidate.id,
-        it.candidate.score or 0.0,
+        it.id,
+        it.score,
         str(metadata["text"]),
         shown,
         it.relevance,
         it.why,
     )
-
-
-def _chunk(match: Match) -> Chunk:
-    number = match.metadata.get("chunk")
-    part = int(number) if isinstance(number, int | float) else 0
-    return str(match.metadata.get("document_id")), part
-
-
-def _cosine(question: Values, values: Values) -> float:
-    length = float(np.linalg.norm(values)) or 1.0
-    return max(0.0, float(question @ values) / length)

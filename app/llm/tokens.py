@@ -12,9 +12,7 @@ Hebrew, Thai and Hindi, and up to four times on other Indian scripts and Georgia
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -24,8 +22,6 @@ Count = Callable[[str], int]
 
 FRAME_TOKENS = 100  # what a provider puts around the messages, such as gpt-oss' own system text
 MESSAGE_TOKENS = 6  # the role of a message, and its marks
-REMEMBERED = 16_384  # counts; a megabyte or two
-REMEMBERED_CHARS = 8_000  # of a text: longer ones hardly come again
 
 # No piece is long: what a piece costs is kept in memory.
 _PIECES = re.compile(
@@ -49,34 +45,13 @@ _THREE_EACH = re.compile(r"[\U0001fa00-\U0001faff]")
 
 def estimate_tokens(text: str) -> int:
     """Return how many tokens a chat model counts for `text`, rather too many than too few."""
-    return sum(_cost(piece) * times for piece, times in Counter(_PIECES.findall(text)).items())
+    return sum(map(_cost, _PIECES.findall(text)))
 
 
 def lookups() -> tuple[int, int]:
     """Return how many pieces of text had been counted before, and how many had not."""
     known = _cost.cache_info()
     return known.hits, known.misses
-
-
-def remembering(count: Count) -> Count:
-    """Return a counter that counts what comes again once: each turn has most texts of the last one.
-
-    It keeps the digest of a text, never the text: what users said may be erased meanwhile.
-    """
-    counts: dict[bytes, int] = {}
-
-    def remembered(text: str) -> int:
-        if len(text) > REMEMBERED_CHARS:
-            return count(text)
-        key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        known = counts.get(key)
-        if known is None:
-            if len(counts) >= REMEMBERED:
-                counts.clear()
-            known = counts[key] = count(text)
-        return known
-
-    return remembered
 
 
 @lru_cache(maxsize=1 << 14)

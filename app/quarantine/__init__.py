@@ -15,6 +15,7 @@ from app.quarantine.marks import Mark as Mark
 from app.quarantine.marks import State as State
 from app.quarantine.marks import block_ref as block_ref
 from app.quarantine.marks import drop as drop
+from app.quarantine.marks import is_withheld as is_withheld
 from app.quarantine.marks import item_ref as item_ref
 from app.quarantine.marks import look_at as look_at
 from app.quarantine.marks import mark_of as mark_of

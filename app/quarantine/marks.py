@@ -23,6 +23,7 @@ State = Literal["flagged", "released", "blocked"]
 BLOCKED: tuple[State, ...] = ("blocked",)
 NOT_RELEASED: tuple[State, ...] = ("blocked", "flagged")
 
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _row = quarantine.c
 _OF_KIND = sa.and_(_row.tenant_id == sa.bindparam("tenant"), _row.kind == sa.bindparam("which"))
 _THESE = sa.and_(_OF_KIND, _row.ref.in_(sa.bindparam("refs", expanding=True)))
@@ -143,6 +144,19 @@ def shown(kind: Kind, ref: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     )
 
 
+def is_withheld(kind: Kind, ref: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Return the condition that a row is withheld, to be read beside it.
+
+    Parameters: `tenant`, and `withheld`, the states that are.
+    """
+    return sa.exists().where(
+        _row.tenant_id == sa.bindparam("tenant"),
+        _row.kind == sa.literal_column(f"'{kind}'"),
+        _row.ref == ref,
+        _row.state.in_(sa.bindparam("withheld", expanding=True)),
+    )
+
+
 def _take(
     connection: Connection, tenant_id: str, kind: Kind, flagged: dict[str, Looked], now: datetime
 ) -> None:
@@ -178,4 +192,4 @@ def _take(
 
 
 def _joined(*parts: object) -> str:
-    return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+    return _compact(parts)

@@ -74,7 +74,7 @@ def _candidates(text: str) -> Iterator[Span]:
         for match in _HEADER.finditer(text):
             if match["named"] or _is_random(match["value"], least=12):
                 yield match.span("value")
-    if any(name in lowered for name in _NAMES):
+    if any(map(lowered.__contains__, _NAMES)):
         yield from _assigned(text)
 
 

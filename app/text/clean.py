@@ -12,6 +12,8 @@ from typing import Any
 def clean(text: str) -> str:
     """Return the text without NUL, its surrogate pairs joined, and U+FFFD for a lone one."""
     text = text.replace("\x00", "")
+    if text.isascii():
+        return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -47,6 +49,8 @@ class Pieces:
 
     def feed(self, piece: str) -> str:
         """Return what is certain after this piece; "" for none."""
+        if not self._half and piece.isascii():
+            return piece.replace("\x00", "")
         text, self._half = self._half + piece.replace("\x00", ""), ""
         if "\ud800" <= text[-1:] <= "\udbff":
             text, self._half = text[:-1], text[-1]

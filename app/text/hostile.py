@@ -67,10 +67,9 @@ def flags_of(text: str) -> tuple[str, ...]:
     length.
     """
     read = _as_read(text)
+    holds = read.__contains__
     found = {
-        name
-        for name, pattern, words in _TRIED
-        if any(word in read for word in words) and pattern.search(read)
+        name for name, pattern, words in _TRIED if any(map(holds, words)) and pattern.search(read)
     }
     if "<" in read and _leaves_its_block(read):
         found.add("delimiter")

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.knowledge.asked import look, read_question
+from app.db import Connection
+from app.knowledge.asked import Chunk, look, read_question, share
 from app.knowledge.postings import Postings
 from app.wiring import Runtime
 from tests.benchmarks import report
@@ -75,11 +76,14 @@ async def _measure(
 
 async def _by_words(runtime: Runtime, text: str) -> list[str]:
     question, most = read_question(text), AT[-1]
-    looked = await runtime.database.read(
-        lambda c: look(c, "default", question, (), Postings(), limit=most)
-    )
-    ranked = sorted(looked.chunks.items(), key=lambda it: (-it[1].score, it[0]))
-    return list(dict.fromkeys(document_id for (document_id, _), _ in ranked))
+
+    def ranked(connection: Connection) -> list[Chunk]:
+        looked = look(connection, "default", question, Postings(), limit=most)
+        rows, shared = share(connection, looked, ())
+        return sorted(rows, key=lambda chunk: (-shared.score[rows[chunk]], chunk))
+
+    found = await runtime.database.read(ranked)
+    return list(dict.fromkeys(document_id for document_id, _ in found))
 
 
 def _show(

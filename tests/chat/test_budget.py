@@ -181,8 +181,9 @@ def test_what_is_shared_out_fits_and_what_is_free_is_used(
     sizes: dict[str, list[int]], room: int
 ) -> None:
     wanted = {part: items(found) for part, found in sizes.items()}
-    kept = share_out(wanted, room, SHARES)
-    free = room - sum(map(cost, kept.values()))
+    kept, spent = share_out(wanted, room, SHARES)
+    assert spent == {part: cost(texts_kept) for part, texts_kept in kept.items()}
+    free = room - sum(spent.values())
     assert free >= 0
     for part, texts_kept in kept.items():
         assert [len(text) for text in texts_kept] == sizes[part][: len(texts_kept)]
@@ -193,14 +194,14 @@ def test_what_is_shared_out_fits_and_what_is_free_is_used(
 
 @given(st.integers(300, 3_000))
 def test_when_all_parts_want_more_each_keeps_to_its_share(room: int) -> None:
-    kept = share_out({part: items([10] * 500) for part in SHARES}, room, SHARES)
+    kept, _ = share_out({part: items([10] * 500) for part in SHARES}, room, SHARES)
     for part, share in SHARES.items():
         assert abs(cost(kept[part]) - room * share / 100) <= 30
 
 
 def test_what_one_part_leaves_goes_to_the_others_by_their_shares() -> None:
     wanted = {"documents": items([10]), "history": items([10] * 99), "memories": items([10] * 99)}
-    kept = share_out(wanted, 1_000, SHARES)
+    kept, _ = share_out(wanted, 1_000, SHARES)
     assert cost(kept["documents"]) == 10
     assert cost(kept["history"]) in range(580, 601)
     assert cost(kept["memories"]) in range(390, 411)
@@ -209,8 +210,8 @@ def test_what_one_part_leaves_goes_to_the_others_by_their_shares() -> None:
 def test_a_part_without_a_share_gets_what_the_others_leave() -> None:
     none = {"documents": 1.0, "history": 0.0, "memories": 0.0}
     many = {part: items([10] * 50) for part in SHARES}
-    assert cost(share_out(many, 300, none)["documents"]) == 300
-    kept = share_out({**many, "documents": items([10] * 5)}, 300, none)
+    assert share_out(many, 300, none)[1]["documents"] == 300
+    kept, _ = share_out({**many, "documents": items([10] * 5)}, 300, none)
     assert [cost(kept[part]) for part in SHARES] == [50, 130, 120]
 
 
@@ -263,7 +264,9 @@ def test_what_is_cut_fits_for_every_counter(text: str, most: int, counter: str) 
 
 def test_an_item_gets_no_place_that_is_too_small_to_be_worth_it() -> None:
     wanted = {part: [Item("Some words. " * 50, len)] for part in SHARES}
-    assert share_out(wanted, SMALLEST_CUT_TOKENS - 1, SHARES) == {part: [] for part in SHARES}
+    kept, spent = share_out(wanted, SMALLEST_CUT_TOKENS - 1, SHARES)
+    assert kept == {part: [] for part in SHARES}
+    assert spent == dict.fromkeys(SHARES, 0)
 
 
 def test_the_prompt_fits_though_the_whole_counts_for_more_than_its_parts() -> None:

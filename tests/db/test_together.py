@@ -83,6 +83,34 @@ async def test_what_waits_behind_a_slow_read_of_its_request_goes_to_another_thre
     assert await first != other
 
 
+async def test_what_was_read_before_a_slow_read_of_its_request_does_not_wait_for_it(
+    database: Database,
+) -> None:
+    slow = Gate()
+    with reading_together():
+        first = asyncio.ensure_future(database.read(where))
+        second = asyncio.ensure_future(database.read(slow))
+    await first
+    assert not second.done()
+    slow.opens.set()
+    await second
+
+
+async def test_a_function_that_runs_out_of_an_iterator_holds_up_nobody_beside_it(
+    database: Database,
+) -> None:
+    def run_out(_: Connection) -> str:
+        return next(iter(()))
+
+    for ask in (database.read, database.write):
+        with reading_together():
+            failed, done = await asyncio.gather(
+                ask(run_out), ask(lambda _: "done"), return_exceptions=True
+            )
+        assert isinstance(failed, RuntimeError)
+        assert done == "done"
+
+
 async def test_a_read_that_fails_fails_alone(database: Database) -> None:
     def missing(_: Connection) -> str:
         raise NotFound("there is no such thing")

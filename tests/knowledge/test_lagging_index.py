@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -128,3 +129,14 @@ async def test_what_a_dead_replica_wrote_late_does_not_bring_back_a_deleted_docu
         assert (await search(runtime, LONG)).passages == ()
         await finish_jobs(runtime)
         assert await texts(runtime) == {}
+
+
+async def test_a_vector_that_tells_no_document_is_passed_over_and_words_find_the_chunk() -> None:
+    async with served() as (_, runtime):
+        await put(runtime, document("d1", "Order ORD-2026-0311 was sent to Zielinski."))
+        (held,) = (await runtime.index.fetch("documents", ["d1"])).values()
+        await runtime.index.upsert("documents", [replace(held, metadata={"text": "Tea."})])
+        found = await search(runtime, "Where is ORD-2026-0311?")
+        assert [passage.text for passage in found.passages] == [
+            "Order ORD-2026-0311 was sent to Zielinski."
+        ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.tokens import REMEMBERED_CHARS, estimate_tokens, remembering
+from app.llm.tokens import estimate_tokens
 from tests.llm.counted import COUNTED
 
 PROSE = ("english", "customer")
@@ -43,17 +43,3 @@ def test_two_texts_cost_together_what_they_cost_apart(text: str, more: str) -> N
 @given(st.text(min_size=1))
 def test_no_text_costs_more_than_its_bytes(text: str) -> None:
     assert 0 <= estimate_tokens(text) <= len(text.encode())
-
-
-def test_a_text_that_comes_again_is_counted_once() -> None:
-    counted: list[str] = []
-
-    def count(text: str) -> int:
-        counted.append(text)
-        return len(text)
-
-    remembered = remembering(count)
-    long = "x" * (REMEMBERED_CHARS + 1)
-    told = ["one", "other", "one", "half a pair \ud83d", "half a pair \ud83d", long, long]
-    assert [remembered(text) for text in told] == [len(text) for text in told]
-    assert counted == ["one", "other", "half a pair \ud83d", long, long]
