@@ -26,6 +26,8 @@ from app import telemetry
 from app.db import Connection, Database
 from app.db.tables import audit_log
 
+_NOTE = audit_log.insert()
+
 
 @dataclass(frozen=True, slots=True)
 class Actor:
@@ -54,18 +56,17 @@ def note(
 
     action: `key.create`, `user.erase` and the like. subject: an id, of a user its pseudonym.
     """
-    connection.execute(
-        audit_log.insert().values(
-            tenant_id=actor.tenant_id,
-            at=now,
-            actor=actor.name,
-            role=actor.role,
-            action=action,
-            subject=subject,
-            counts=None if counts is None else dict(counts),
-            request_id=actor.request_id,
-        )
-    )
+    act = {
+        "tenant_id": actor.tenant_id,
+        "at": now,
+        "actor": actor.name,
+        "role": actor.role,
+        "action": action,
+        "subject": subject,
+        "counts": None if counts is None else dict(counts),
+        "request_id": actor.request_id,
+    }
+    connection.execute(_NOTE, act)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.db import Connection, db_now
-from app.db.tables import Instant, jobs
+from app.db.tables import after_given, jobs
 
 EARLIER = jobs.alias("earlier")
 # Of jobs that are done in order: it has to be done before a row of `jobs`.
@@ -104,7 +104,7 @@ _TAKE = (
         state="running",
         fence=jobs.c.fence + 1,
         attempts=jobs.c.attempts + 1,
-        lease_until=sa.type_coerce(db_now() + sa.bindparam("lease", type_=sa.BigInteger), Instant),
+        lease_until=after_given("lease"),
     )
     .returning(
         jobs.c.id,
@@ -118,31 +118,29 @@ _TAKE = (
 )
 
 
+_IS_HELD = sa.and_(
+    jobs.c.id == sa.bindparam("which"),
+    jobs.c.fence == sa.bindparam("held"),
+    jobs.c.state == "running",
+)
+_HOLD = sa.select(jobs.c.payload).where(_IS_HELD).with_for_update()
+_END_HELD = (
+    jobs.update()
+    .where(_IS_HELD)
+    .values(state="done", finished_at=db_now(), lease_until=None, last_error=None)
+)
+
+
 def hold(connection: Connection, claim: Claim) -> Mapping[str, Any]:
     """Keep a claim for the length of the transaction; returns the payload as it is now.
 
     Raises `LostClaim`, which voids the transaction.
     """
-    held = connection.execute(
-        sa.select(jobs.c.payload)
-        .where(jobs.c.id == claim.id, jobs.c.fence == claim.fence, jobs.c.state == "running")
-        .with_for_update()
-    ).first()
+    held = connection.execute(_HOLD, {"which": claim.id, "held": claim.fence}).first()
     if held is None:
         raise LostClaim
     payload: Mapping[str, Any] = held.payload
     return payload
-
-
-_END_HELD = (
-    jobs.update()
-    .where(
-        jobs.c.id == sa.bindparam("which"),
-        jobs.c.fence == sa.bindparam("held"),
-        jobs.c.state == "running",
-    )
-    .values(state="done", finished_at=db_now(), lease_until=None, last_error=None)
-)
 
 
 def end_held(connection: Connection, claim: Claim) -> None:

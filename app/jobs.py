@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -19,10 +20,11 @@ import sqlalchemy as sa
 from app.claims import EARLIER, IS_BEFORE, take
 from app.claims import Claim as Claim
 from app.claims import LostClaim as LostClaim
+from app.claims import end_held as end_held
 from app.claims import hold as hold
 from app.db import Connection, Database, db_now
-from app.db.insert import insert_new
-from app.db.tables import after, jobs
+from app.db.insert import insert_into
+from app.db.tables import after, after_given, jobs
 from app.tracing import carried
 
 T = TypeVar("T")
@@ -35,6 +37,7 @@ CALLER_SECONDS = 60.0  # a job whose caller does it itself is left alone for so 
 GATHERED_AT_ONCE = 500  # subjects in one statement
 LATE_SECONDS = 600.0  # by then, whoever was at something when it was deleted has ended
 LATE = ":late"  # ends the key of a second look after so long
+_KEY = ["tenant_id", "kind", "key"]
 
 
 class Postpone(Exception):
@@ -112,8 +115,14 @@ def put(
     caller that is about to do the job itself delays it, so that workers leave it alone until then.
     """
     row = _row(tenant_id, kind, key, payload, subject, now)
-    row["due_at"] = after(delay_seconds)
-    return insert_new(connection, jobs, row, key=["tenant_id", "kind", "key"])
+    row["delay"] = int(delay_seconds * 1_000_000)
+    return connection.execute(_putting(connection.dialect.name), row).first() is not None
+
+
+@lru_cache(maxsize=2)
+def _putting(dialect: str) -> Any:
+    new = insert_into(dialect, jobs).values({"due_at": after_given("delay")})
+    return new.on_conflict_do_nothing(index_elements=_KEY).returning(jobs.c.id)
 
 
 def gather(
@@ -220,7 +229,11 @@ def is_other_undone(connection: Connection, claim: Claim, subject: str) -> bool:
 
 def end(connection: Connection, job_id: int, result: Mapping[str, Any]) -> None:
     """Declare a job done, whoever is at it: a running one loses its claim."""
-    _done(connection, job_id, {"result": dict(result)})
+    connection.execute(
+        jobs.update()
+        .where(jobs.c.id == job_id)
+        .values(state="done", finished_at=db_now(), lease_until=None, result=dict(result))
+    )
 
 
 def tell(connection: Connection, job_id: int, payload: Mapping[str, Any]) -> None:
@@ -283,13 +296,17 @@ class Jobs:
 
         return await self._database.write(held)
 
+    async def end(self, claim: Claim) -> None:
+        """Declare a job done. Raises `LostClaim`."""
+        await self._database.write(lambda c: end_held(c, claim))
+
     async def finish(self, claim: Claim, fn: Callable[[Connection], T]) -> T:
         """Like `commit`, and the job is done with it."""
 
         def held(connection: Connection) -> T:
             hold(connection, claim)
             result = fn(connection)
-            _done(connection, claim.id, {"last_error": None})
+            end_held(connection, claim)
             return result
 
         return await self._database.write(held)
@@ -398,14 +415,6 @@ def _shown(in_order: Collection[str]) -> sa.Select[Any]:
     waits = sa.and_(jobs.c.kind.in_(in_order), jobs.c.state == "due")
     fields = [name for name in Job.__dataclass_fields__ if name != "waits_for"]
     return sa.select(*(jobs.c[name] for name in fields), sa.case((waits, waiting_for)))
-
-
-def _done(connection: Connection, job_id: int, values: Mapping[str, Any]) -> None:
-    connection.execute(
-        jobs.update()
-        .where(jobs.c.id == job_id)
-        .values(state="done", finished_at=db_now(), lease_until=None, **values)
-    )
 
 
 def _pending(connection: Connection) -> dict[str, dict[str, Any]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, FailFast, Field, ValidationError, WrapValidator
 
@@ -22,6 +22,10 @@ from app.memory.transcripts import Line, Transcript
 
 router = APIRouter(tags=["memories"], route_class=BigBodies)
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SMALL_BYTES = 8 * 1024  # checked and cleaned sooner than handed to a thread
 MAX_CONVERSATIONS = 500
 MAX_MESSAGES = 20_000
 MAX_MESSAGES_OF_ONE = 5_000  # they are stored in one transaction
@@ -96,17 +100,18 @@ class ImportResponse(BaseModel):
     "/memories/import", status_code=202, responses=documented(400, 403, 404, 409, 413, 422, 507)
 )
 async def import_conversations(
-    body: Unchecked, caller: CallerDep, runtime: RuntimeDep
+    request: Request, body: Unchecked, caller: CallerDep, runtime: RuntimeDep
 ) -> ImportResponse:
     """Store old conversations as sessions with their own dates; they are summarised afterwards.
 
     What is answered for is stored. `GET /sessions/{id}` shows each summary once it is there,
     `GET /health/ready` how many are pending.
     """
-    named, transcripts = await asyncio.to_thread(_read, body, runtime.limits.message_chars)
+    is_small = len(await request.body()) <= SMALL_BYTES
+    named, transcripts = await _done(is_small, _read, body, runtime.limits.message_chars)
     user_id = caller.acts_for(named)
     cleaner = await runtime.door.cleaner(caller.tenant_id, user_id)
-    transcripts = await asyncio.to_thread(_clean, transcripts, cleaner)
+    transcripts = await _done(is_small, _clean, transcripts, cleaner)
     found = await runtime.imports.take(
         caller.tenant_id, user_id, transcripts, actor=caller.on_behalf
     )
@@ -123,6 +128,11 @@ async def import_conversations(
             for one in found
         ],
     )
+
+
+async def _done(is_small: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do what takes long with many messages: in a thread, unless they are few."""
+    return work(*args, **kwargs) if is_small else await asyncio.to_thread(work, *args, **kwargs)
 
 
 def _read(given: object, message_chars: int) -> tuple[str | None, Sequence[Transcript]]:

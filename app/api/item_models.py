@@ -31,6 +31,7 @@ MAX_PARTS = 20
 MAX_NAMESPACE_BYTES = 1_000  # an index entry holds it, the key, the user and the tenant
 MAX_KEY_BYTES = 512
 MAX_DEPTH = 100
+_as_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def _sound(given: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def _sound(given: dict[str, Any]) -> dict[str, Any]:
     if level:
         raise ValueError(f"must be nested at most {MAX_DEPTH} deep")
     try:
-        size = len(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
+        size = len(_as_json(given).encode())
     except ValueError as error:
         raise ValueError("must hold finite numbers only") from error
     if size > MAX_VALUE_BYTES:
@@ -62,7 +63,7 @@ def _label(part: str) -> str:
 
 
 def _short(namespace: list[str]) -> list[str]:
-    if len(json.dumps(namespace, ensure_ascii=False).encode()) > MAX_NAMESPACE_BYTES:
+    if len(_as_json(namespace).encode()) > MAX_NAMESPACE_BYTES:
         raise ValueError(f"must be at most {MAX_NAMESPACE_BYTES} bytes as JSON")
     return namespace
 

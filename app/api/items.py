@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from fastapi import APIRouter
 
@@ -31,8 +32,6 @@ from app.memory.items import Items
 
 router = APIRouter(prefix="/store", tags=["items"], route_class=BigBodies)
 
-T = TypeVar("T", bound=Op)
-
 
 @router.post("/batch", responses=documented(400, 403, 409, 413, 422, 502, 504, 507))
 async def run_batch(body: BatchIn, caller: CallerDep, runtime: RuntimeDep) -> BatchOut:
@@ -42,7 +41,7 @@ async def run_batch(body: BatchIn, caller: CallerDep, runtime: RuntimeDep) -> Ba
     """
     user = caller.acts_for(body.user_id)
     cleaner = await runtime.door.cleaner(caller.tenant_id, user)
-    wanted = [await _clean(operation.wanted(), cleaner) for operation in body.operations]
+    wanted = await _clean([operation.wanted() for operation in body.operations], cleaner)
     results = await runtime.items.batch(caller.tenant_id, user, wanted)
     return BatchOut(results=[result_out(op, got) for op, got in zip(wanted, results, strict=True)])
 
@@ -67,8 +66,8 @@ async def put_item(
     """Store an item, or replace the one of this key; chats recall what it says."""
     user = caller.acts_for(user_id)
     cleaner = await runtime.door.cleaner(caller.tenant_id, user)
-    put = await _clean(body.wanted(), cleaner)
-    await runtime.items.batch(caller.tenant_id, user, [put])
+    put = body.wanted()
+    await runtime.items.batch(caller.tenant_id, user, await _clean([put], cleaner))
     return item_out(await _one(runtime.items, caller.tenant_id, user, Get(put.namespace, put.key)))
 
 
@@ -86,13 +85,19 @@ async def delete_item(
     return DeletedItem(namespace=namespace, key=key)
 
 
-async def _clean(op: T, cleaner: Cleaner) -> T:
-    """Return an operation with what it stores, or looks for by its meaning, as it may be kept."""
+async def _clean(ops: Sequence[Op], cleaner: Cleaner) -> Sequence[Op]:
+    """Return operations with what they store, or look for by its meaning, as it may be kept."""
+    if not any(isinstance(op, Put | Search) for op in ops):
+        return ops
+    return await asyncio.to_thread(lambda: [_cleaned(op, cleaner) for op in ops])
+
+
+def _cleaned(op: Op, cleaner: Cleaner) -> Op:
     if isinstance(op, Put) and op.value is not None:
-        value, text = await cleaner.json([op.value, op.text])
-        return replace(op, value=value, text=text)
+        value, text = cleaner.json_here([op.value, op.text])
+        return Put(op.namespace, op.key, value, text)
     if isinstance(op, Search) and op.query is not None:
-        return replace(op, query=await cleaner.text(op.query))
+        return replace(op, query=cleaner.json_here(op.query))
     return op
 
 

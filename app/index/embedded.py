@@ -22,7 +22,7 @@ from app.db import Connection, Database
 from app.errors import Misconfigured
 from app.index import index_table as table
 from app.index.base import KEYS, Filter, Match, Values, Vector
-from app.index.filters import Test, fields, matcher, refused, required
+from app.index.filters import Test, demands, fields, matcher, refused, required
 from app.index.matrix import Doubles, Floats, Matrix, Seqs, View, cosines, take_best
 from app.index.rows import check_id, check_namespace, check_query, check_vector
 from app.index.slices import WHOLE, Found, Slices, matches, passing
@@ -107,25 +107,33 @@ class EmbeddedIndex:
         exact = values.astype(np.float64)
         direction: Doubles = exact / np.linalg.norm(exact)
         test = None if filter is None else matcher(filter)
-        narrow = None
+        narrow, is_settled = None, False
         if filter is not None:
             only_keys = only_keys and fields(filter) <= KEYS
             narrow = table.narrow(required(filter), refused(filter, "session_id"))
+            is_settled = narrow is not None and narrow.settles(demands(filter))
         elif only_keys and self.rows_in_memory(namespace) <= SMALL:
             best = await self._db.read(
                 self._slices.best(namespace, WHOLE, SMALL, direction, top_k, None, only_keys=True)
             )
             if best is not None:
-                return matches(best, top_k)
+                return best
         if narrow is not None:
             few = SLICE_BESIDE_MATRIX if self._is_loaded(namespace) else SLICE_WITHOUT_MATRIX
             best = await self._db.read(
                 self._slices.best(
-                    namespace, narrow, few, direction, top_k, test, only_keys=only_keys
+                    namespace,
+                    narrow,
+                    few,
+                    direction,
+                    top_k,
+                    test,
+                    only_keys=only_keys,
+                    is_settled=is_settled,
                 )
             )
             if best is not None:
-                return matches(best, top_k)
+                return best
             found = await self._db.read(table.slice_up_to(namespace, narrow, few, self.dimension))
             if found is not None:
                 cost = len(found[0]) * SORT_COST

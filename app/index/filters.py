@@ -95,6 +95,25 @@ def refused(filter: Filter, field: str) -> frozenset[Scalar]:
     )
 
 
+def demands(filter: Filter) -> list[tuple[str, str]]:
+    """Return (field, operator) of all that every matching row meets; ("$or", "$or") for an `$or`.
+
+    The filter must be valid.
+    """
+    found: list[tuple[str, str]] = []
+    for field, condition in filter.items():
+        if field == "$and":
+            for part in condition:
+                found += demands(part)
+        elif field == "$or":
+            found.append((field, field))
+        elif isinstance(condition, Mapping):
+            found += [(field, operator) for operator in condition]
+        else:
+            found.append((field, "$eq"))
+    return found
+
+
 def _conjuncts(filter: Filter) -> Iterator[tuple[str, Any]]:
     for key, condition in filter.items():
         if key == "$and":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -73,7 +73,13 @@ _state_of: dict[str, sa.Select[int, int]] = {
     for field, is_in in _is_in_slice.items()
 }
 _vectors_of = {
-    field: sa.select(_rows.seq, _rows.id, _rows.session_id, _vectors.embedding)
+    field: sa.select(
+        _rows.seq,
+        _rows.id,
+        _rows.session_id,
+        _rows[field] if field else sa.null(),
+        _vectors.embedding,
+    )
     .select_from(_with_vector)
     .where(*is_in)
     for field, is_in in _is_in_slice.items()
@@ -113,6 +119,16 @@ class Row(NamedTuple):
     metadata: str
 
 
+class Columns(NamedTuple):
+    """Rows without their metadata. is_plain: the columns tell all of what they are of."""
+
+    seqs: Seqs
+    ids: list[str]
+    sessions: NDArray[np.object_]
+    is_plain: bool
+    values: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class LookUp:
     """The rows that exist of those asked for, by seq, and those that may have replaced the rest."""
@@ -128,15 +144,25 @@ class Narrow:
 
     field: "" for all rows of the namespace; only for `state_of` and `vectors_of`.
     left_out: a session whose rows are not meant; it may have most of those of its user.
+    is_exact: a row has one of the field's values if its column has one of the keys but `OTHER`.
     """
 
     field: str
     keys: tuple[str, ...]
     left_out: str | None = None
+    is_exact: bool = False
 
     @property
     def kind(self) -> tuple[str, bool]:
         return self.field, self.left_out is not None
+
+    def settles(self, demands: Sequence[tuple[str, str]]) -> bool:
+        """Say whether nothing else is demanded, of rows whose columns hold no `OTHER`."""
+        met = {(self.field, "$eq"), (self.field, "$in")}
+        mine = [demand for demand in demands if demand in met]
+        rest = [demand for demand in demands if demand not in met]
+        left_out = [("session_id", "$ne")] if self.left_out is not None else []
+        return self.is_exact and len(mine) == 1 and rest == left_out
 
     def parts(self, namespace: str) -> Iterator[dict[str, object]]:
         """Yield the parameters of statements that find no row twice."""
@@ -158,7 +184,8 @@ def narrow(
     field = min(fields, key=lambda name: len(bound[name]))
     left_out = next((value for value in refused if _is_its_key(value)), None)
     keys = tuple({OTHER, *(_key(value) for value in bound[field])})
-    return Narrow(field, keys, None if left_out is None else str(left_out))
+    is_exact = all(_is_its_key(value) for value in bound[field])
+    return Narrow(field, keys, None if left_out is None else str(left_out), is_exact)
 
 
 def slice_up_to(
@@ -201,12 +228,25 @@ def state_of(
 
 def vectors_of(
     connection: Connection, namespace: str, condition: Narrow, dimension: int
-) -> tuple[Seqs, list[str], NDArray[np.object_], Floats]:
-    """Return seqs, ids, sessions and vectors of the rows that have one of at most `MAX_IN` keys."""
+) -> Columns:
+    """Return the rows that have one of at most `MAX_IN` keys."""
     found = connection.execute(_vectors_of[condition.field], _which(namespace, condition)).all()
-    sessions = np.array([session for _, _, session, _ in found], object)
-    seqs = np.array([row[0] for row in found], np.int64)
-    return seqs, [row[1] for row in found], sessions, _floats([row[3] for row in found], dimension)
+    return _columns_of(found, dimension)
+
+
+def no_columns(dimension: int) -> Columns:
+    """Return the columns of no row."""
+    return _columns_of([], dimension)
+
+
+def _columns_of(found: Sequence[Any], dimension: int) -> Columns:
+    return Columns(
+        np.array([row[0] for row in found], np.int64),
+        [row[1] for row in found],
+        np.array([row[2] for row in found], object),
+        not any(OTHER in row[2:4] for row in found),
+        _floats([row[4] for row in found], dimension),
+    )
 
 
 def _which(namespace: str, condition: Narrow) -> dict[str, object]:

@@ -15,6 +15,7 @@ MAX_NAMESPACE_CHARS = 512
 MAX_TOP_K = 10_000
 # Backends keep numbers as float64, where a larger integer silently becomes another one.
 MAX_INTEGER = 2**53
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def check_vector(vector: Vector, dimension: int) -> None:
@@ -29,7 +30,12 @@ def check_vector(vector: Vector, dimension: int) -> None:
     _check_values(vector.values, dimension, where)
     for key, value in vector.metadata.items():
         _check_entry(key, value, where)
-    size = len(metadata_json(vector))
+    try:
+        size = len(metadata_json(vector))
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(
+            f"{where} has metadata that is not valid Unicode: half of a surrogate pair."
+        ) from error
     if size > MAX_METADATA_BYTES:
         raise InvalidRequest(
             f"{where} has {size} bytes of metadata; at most {MAX_METADATA_BYTES} are allowed."
@@ -62,8 +68,7 @@ def check_namespace(namespace: str) -> None:
 
 def metadata_json(vector: Vector) -> bytes:
     """Return the metadata as the compact UTF-8 JSON that counts against the limit."""
-    text = json.dumps(dict(vector.metadata), ensure_ascii=False, separators=(",", ":"))
-    return text.encode()
+    return _compact(dict(vector.metadata)).encode()
 
 
 def _is_plain(text: str, limit: int) -> bool:
@@ -82,17 +87,16 @@ def _check_values(values: Values, dimension: int, where: str) -> None:
 
 
 def _check_entry(key: object, value: Any, where: str) -> None:
-    if not isinstance(key, str) or not key or key.startswith("$") or not _is_unicode(key):
+    if not isinstance(key, str) or not key or key.startswith("$"):
         raise InvalidRequest(
             f"{where} has the metadata key {str(key)[:80]!r}; expected a string that is not empty "
             "and does not start with $."
         )
     if isinstance(value, list):
-        if not all(isinstance(part, str) and _is_unicode(part) for part in value):
+        if not all(isinstance(part, str) for part in value):
             raise InvalidRequest(f"{where} has a list in {key[:80]!r} that is not all strings.")
     elif isinstance(value, str):
-        if not _is_unicode(value):
-            raise InvalidRequest(f"{where} has text in {key[:80]!r} that is not valid Unicode.")
+        return
     elif not isinstance(value, bool | int | float):
         raise InvalidRequest(
             f"{where} has {type(value).__name__} in {key[:80]!r}; metadata is strings, numbers, "
@@ -105,12 +109,3 @@ def _check_entry(key: object, value: Any, where: str) -> None:
         )
     elif isinstance(value, float) and not math.isfinite(value):
         raise InvalidRequest(f"{where} has a number in {key[:80]!r} that is not finite.")
-
-
-def _is_unicode(text: str) -> bool:
-    """False for half a surrogate pair, which UTF-8 can't hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

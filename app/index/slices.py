@@ -51,6 +51,8 @@ class _Slice:
     ids: list[str]
     values: Floats
     sessions: NDArray[np.object_]
+    has_none: NDArray[np.bool_]  # no session
+    is_plain: bool
     newest: int
     used_at: float
     known: dict[int, Known]
@@ -79,39 +81,40 @@ class Slices:
         test: Test | None,
         *,
         only_keys: bool,
-    ) -> Callable[[Connection], list[Found] | None]:
-        """Return what reads the best rows that meet a condition and pass a test, `top_k` or more.
+        is_settled: bool = False,
+    ) -> Callable[[Connection], list[Match] | None]:
+        """Return what reads the best rows that meet a condition and pass a test.
 
         It returns None where they are more than `limit` in all, or change meanwhile.
         only_keys: what a search found before comes without its texts, and out of memory.
+        is_settled: what meets the condition passes the test, where the columns tell all.
         """
 
-        def read(connection: Connection) -> list[Found] | None:
+        def read(connection: Connection) -> list[Match] | None:
             held = self._slice(connection, namespace, condition, limit)
             if held is None or not len(held.seqs):
                 return None if held is None else []
+            must_pass = None if is_settled and held.is_plain else test
             scores: Floats = held.values @ direction.astype(np.float32)
-            if condition.left_out is not None:
-                scores[held.sessions == condition.left_out] = GONE
-            found: list[Found] = []
+            if condition.left_out is not None:  # no row without a session is meant either
+                scores[(held.sessions == condition.left_out) | held.has_none] = GONE
+            found: list[tuple[float, Known]] = []
             look = top_k
             while True:
                 places, sure_above = take_best(scores, look)
                 if not len(places):
-                    return found
+                    return best_of(found, top_k)
                 seqs = held.seqs[places].tolist()
                 rows = _known(connection, held, seqs) if only_keys else _whole(connection, seqs)
                 if rows is None:
                     self._drop(_key(namespace, condition))
                     return None
                 exact = cosines(held.values[places], direction).tolist()
-                found += [
-                    Found(seq, cosine, id, metadata)
-                    for seq, (id, metadata), cosine in zip(seqs, rows, exact, strict=True)
-                    if test is None or test(metadata)
-                ]
-                if sum(one.cosine >= sure_above for one in found) >= top_k:
-                    return found
+                some = zip(exact, rows, strict=True)
+                found += some if must_pass is None else [it for it in some if must_pass(it[1][1])]
+                is_all = sure_above == -np.inf
+                if is_all or sum([cosine >= sure_above for cosine, _ in found]) >= top_k:
+                    return best_of(found, top_k)
                 look = min(look * 4, max(LONGEST_LOOK, top_k))
 
         return read
@@ -141,11 +144,8 @@ class Slices:
         held = self._current(key, count, newest)
         if held is None and count:
             read = table.vectors_of(connection, namespace, condition, self._dimension)
-            held = self._keep(key, *read)
-        if held is None:
-            none = np.empty((0, self._dimension), np.float32)
-            return _Slice(np.empty(0, np.int64), [], none, np.empty(0, object), 0, 0.0, {})
-        return held
+            held = self._keep(key, read)
+        return held or _laid_out(table.no_columns(self._dimension), {})
 
     def clear(self) -> None:
         with self._lock:
@@ -161,20 +161,11 @@ class Slices:
             self._held.move_to_end(key)
             return held
 
-    def _keep(
-        self,
-        key: _Key,
-        seqs: Seqs,
-        ids: list[str],
-        sessions: NDArray[np.object_],
-        values: Floats,
-    ) -> _Slice:
+    def _keep(self, key: _Key, read: table.Columns) -> _Slice:
         before = self._drop(key)
         # A row under a `seq` never changes.
         still = {} if before is None else before.known
-        known = {seq: still[seq] for seq in seqs.tolist() if seq in still}
-        newest = int(seqs.max(initial=0))
-        held = _Slice(seqs, ids, values, sessions, newest, time.monotonic(), known)
+        held = _laid_out(read, {seq: still[seq] for seq in read.seqs.tolist() if seq in still})
         with self._lock:
             self._held[key] = held
             self._numbers += held.size
@@ -191,6 +182,20 @@ class Slices:
             gone = self._held.pop(key, None)
             self._numbers -= 0 if gone is None else gone.size
             return gone
+
+
+def _laid_out(read: table.Columns, known: dict[int, Known]) -> _Slice:
+    return _Slice(
+        read.seqs,
+        read.ids,
+        read.values,
+        read.sessions,
+        np.array([session is None for session in read.sessions], np.bool_),
+        read.is_plain,
+        int(read.seqs.max(initial=0)),
+        time.monotonic(),
+        known,
+    )
 
 
 def _key(namespace: str, condition: table.Narrow) -> _Key:
@@ -224,7 +229,17 @@ def passing(scored: Iterable[tuple[table.Row, float]], test: Test | None) -> Ite
 
 
 def matches(found: Iterable[Found], top_k: int) -> list[Match]:
-    """Choose by cosine, then order by score: all that point away have the same score, 0."""
-    best = sorted(found, key=lambda one: (-one.cosine, one.id))[:top_k]
-    told = [Match(one.id, min(1.0, max(0.0, one.cosine)), one.metadata) for one in best]
-    return sorted(told, key=lambda match: (-match.score, match.id))
+    return best_of([(one.cosine, (one.id, one.metadata)) for one in found], top_k)
+
+
+def best_of(found: Sequence[tuple[float, Known]], top_k: int) -> list[Match]:
+    """Choose by cosine, then order by score: all that point away have the same score, 0.
+
+    found: (cosine, (id, metadata)); of cosines that are equal, the first id is the better.
+    """
+    ranked = sorted([(-cosine, id, at) for at, (cosine, (id, _)) in enumerate(found)])[:top_k]
+    if ranked and (ranked[-1][0] > 0 or ranked[0][0] < -1):
+        ranked = sorted(
+            [(0.0 if away > 0 else -1.0 if away < -1 else away, id, at) for away, id, at in ranked]
+        )
+    return [Match(id, 0.0 - away, found[at][1][1]) for away, id, at in ranked]

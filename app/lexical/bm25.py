@@ -7,6 +7,7 @@ b as in SQLite's FTS5.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ K1 = 1.2
 B = 0.75
 
 
+@lru_cache(maxsize=16_384)
 def weight(holders: int, all_items: int) -> float:
     """Return how much a term tells that `holders` of `all_items` have; never below zero."""
     return math.log(1 + (all_items - holders + 0.5) / (holders + 0.5))

@@ -58,14 +58,21 @@ _COUNTS = sa.select(_posting.item, _posting.term, _posting.places).where(
     _posting.item.in_(sa.bindparam("ids", expanding=True)),
 )
 _NEW_ITEMS = lexical_items.insert().returning(_item.id, _item.ref, _item.part)
-_SIZE = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_item.length), 0)).where(
-    _item.scope == sa.bindparam("of")
-)
-_STATE = _SIZE.add_columns(
-    sa.func.coalesce(sa.func.max(_item.id), 0), sa.func.coalesce(sa.func.sum(_item.id), 0)
+_STATE = sa.select(
+    sa.func.count(),
+    sa.func.coalesce(sa.func.sum(_item.length), 0),
+    sa.func.coalesce(sa.func.max(_item.id), 0),
+    sa.func.coalesce(sa.func.sum(_item.id), 0),
+).where(_item.scope == sa.bindparam("of"))
+_mine = lexical_items.alias("mine")
+_LEFT_OUT = (
+    sa.select(size)
+    .where(_mine.c.scope == _item.scope, _mine.c.ref == sa.bindparam("left_out"))
+    .scalar_subquery()
+    for size in (sa.func.count(), sa.func.coalesce(sa.func.sum(_mine.c.length), 0))
 )
 _TWO_STATES = (
-    sa.select(_item.scope, *_STATE.selected_columns)
+    sa.select(_item.scope, *_STATE.selected_columns, *_LEFT_OUT)
     .where(_item.scope.in_([sa.bindparam("one"), sa.bindparam("other")]))
     .group_by(_item.scope)
 )
@@ -77,11 +84,10 @@ _ALL_ITEMS = (
     .where(_item.scope == sa.bindparam("of"))
     .order_by(_item.id)
 )
-_PLACES = sa.select(_posting.term, _posting.item, _posting.places).where(
-    _posting.scope == sa.bindparam("of"),
+_PLACES = sa.select(_posting.scope, _posting.term, _posting.item, _posting.places).where(
+    _posting.scope.in_(sa.bindparam("scopes", expanding=True)),
     _posting.term.in_(sa.bindparam("words", expanding=True)),
 )
-_SIZE_OF_REF = _SIZE.where(_item.ref == sa.bindparam("ref"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +162,18 @@ def scope_of(kind: str, tenant_id: str, user_id: str = "") -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) >> 1
 
 
-def count(entry: Entry) -> Counted:
-    """Count the terms of an entry: what takes the time, and needs no connection."""
+def count(entry: Entry, known: dict[str, Counter[str]] | None = None) -> Counted:
+    """Count the terms of an entry: what takes the time, and needs no connection.
+
+    known: texts that were counted for it, and that entries beside it may have as well.
+    """
     lengths: dict[int, int] = {}
     places: dict[str, dict[int, int]] = {}
+    known = {} if known is None else known
     for number, text in entry.units.items():
-        counts = Counter(index_terms(text))
+        counts = known.get(text)
+        if counts is None:
+            counts = known[text] = Counter(index_terms(text))
         lengths[number] = counts.total()
         for term, times in counts.items():
             places.setdefault(term, {})[number] = times
@@ -218,15 +230,27 @@ def state(connection: Connection, scope: int) -> State:
     return State(items, int(length), newest, int(ids))
 
 
-def states(connection: Connection, one: int, other: int) -> tuple[State, State]:
-    """Return the states of two scopes at once."""
+def size(connection: Connection, scope: int) -> Size:
+    whole = state(connection, scope)
+    return Size(whole.items, whole.length)
+
+
+def states(
+    connection: Connection, scopes: tuple[int, int], *, left_out: str = ""
+) -> list[tuple[State, Size]]:
+    """Return the states of two scopes at once, and how much each holds without a ref."""
+    one, other = scopes
+    which = {"one": one, "other": other, "left_out": left_out}
     found = {
-        scope: State(items, int(length), newest, int(ids))
-        for scope, items, length, newest, ids in connection.execute(
-            _TWO_STATES, {"one": one, "other": other}
+        scope: (
+            State(items, int(length), newest, int(ids)),
+            Size(items - less, int(length) - int(less_length)),
         )
+        for scope, items, length, newest, ids, less, less_length in connection.execute(
+            _TWO_STATES, which
+        ).all()
     }
-    return found.get(one, EMPTY), found.get(other, EMPTY)
+    return [found.get(scope, (EMPTY, Size(0, 0))) for scope in scopes]
 
 
 def layout(connection: Connection, scope: int) -> list[tuple[int, str, int, Mapping[int, int]]]:
@@ -245,26 +269,19 @@ def places(
     connection: Connection, scope: int, terms: Collection[str]
 ) -> list[tuple[str, int, Mapping[int, int]]]:
     """Return (term, id of a part, unit -> times) of some terms."""
-    return [
-        (term, item, _few_pairs(written))
-        for some in in_parts(terms)
-        for term, item, written in connection.execute(_PLACES, {"of": scope, "words": some}).all()
-    ]
+    return places_in(connection, [scope], terms)[scope]
 
 
-def size(
-    connection: Connection, scope: int, *, left_out: str = "", whole: State | None = None
-) -> Size:
-    """Return how much a scope holds, without a ref that is left out.
-
-    whole: its state, where that has been read.
-    """
-    if whole is None:
-        whole = state(connection, scope)
-    if not left_out:
-        return Size(whole.items, whole.length)
-    own = Size(*connection.execute(_SIZE_OF_REF, {"of": scope, "ref": left_out}).one())
-    return Size(whole.items - own.items, whole.length - own.length)
+def places_in(
+    connection: Connection, scopes: Sequence[int], terms: Collection[str]
+) -> dict[int, list[tuple[str, int, Mapping[int, int]]]]:
+    """Return the same of several scopes at once."""
+    found: dict[int, list[tuple[str, int, Mapping[int, int]]]] = {scope: [] for scope in scopes}
+    for some in in_parts(terms):
+        wanted = {"scopes": scopes, "words": some}
+        for scope, term, item, written in connection.execute(_PLACES, wanted).all():
+            found[scope].append((term, item, _few_pairs(written)))
+    return found
 
 
 def frequencies(
@@ -376,7 +393,8 @@ def lookup(
 
 
 def _insert(connection: Connection, scope: int, entries: Sequence[Entry | Counted]) -> None:
-    each = [entry if isinstance(entry, Counted) else count(entry) for entry in entries]
+    known: dict[str, Counter[str]] = {}  # a day is the same in many
+    each = [entry if isinstance(entry, Counted) else count(entry, known) for entry in entries]
     rows = [
         {
             "scope": scope,
@@ -419,7 +437,7 @@ def _written_for(statement: Any, dialect: sa.Dialect) -> str:
 
 
 def _written(numbers: Mapping[int, int]) -> str:
-    return " ".join(f"{key}:{value}" for key, value in numbers.items())
+    return " ".join([f"{key}:{value}" for key, value in numbers.items()])
 
 
 def _pairs(written: str) -> dict[int, int]:

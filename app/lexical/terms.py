@@ -88,6 +88,13 @@ def index_terms(text: str) -> list[str]:
     return list(_terms(text, is_query=False))
 
 
+def word_terms(word: str) -> list[str]:
+    """Return the same of one word in lower case."""
+    if word.isascii() and word.isalpha():
+        return [] if word in _STOP else [_stem(word)[:MAX_TERM_CHARS]]
+    return index_terms(word)
+
+
 def query_terms(text: str) -> list[str]:
     """Return the terms of a question, each once."""
     found = dict.fromkeys(_terms(text, is_query=True))
@@ -126,6 +133,8 @@ def name_terms(text: str) -> frozenset[str]:
 
 
 def _has(text: str, words: frozenset[str]) -> bool:
+    if text.isascii():
+        return not words.isdisjoint(_PART.findall(text.lower()))
     return any(folded(word) in words for word in _PART.findall(text))
 
 

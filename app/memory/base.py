@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from operator import attrgetter
+from typing import Any, Literal
 
 FactKind = Literal["fact", "preference", "action", "recommendation"]
 SaidBy = Literal["user", "assistant", "tool"]
@@ -89,6 +90,14 @@ class Fact:
     created_at: datetime
     updated_at: datetime
 
+    def but(self, **changed: Any) -> Fact:
+        """Return it with something changed; `dataclasses.replace` asks for each field by itself."""
+        return Fact(**dict(zip(_FIELDS, _values(self), strict=True)) | changed)
+
     def holds(self, at: datetime) -> bool:
         """Say whether it was true at a time."""
         return self.valid_from <= at and (self.valid_to is None or at < self.valid_to)
+
+
+_FIELDS = Fact.__slots__
+_values = attrgetter(*_FIELDS)

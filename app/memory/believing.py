@@ -29,6 +29,7 @@ from app.text.terms import terms
 MOST_SUPPORT_CHARS = 200_000  # of one document
 
 _QUOTE_MARKS = str.maketrans(dict.fromkeys("“”„‟«»＂", '"') | dict.fromkeys("‘’‚‛ʼ＇`´", "'"))
+_UNSEEN = re.compile(r"[\u200b-\u200f\u2060\ufe0f\ufeff]")
 _LEFT_OUT = re.compile(r"(?:\[\s*)?(?:…|\.{3,})(?:\s*\])?")
 _MARKED = re.compile(r"^\s*(?:\[\d+\]\s*)?[\w .'-]{1,60}:\s+")
 _CLAUSE = re.compile(r"[,;:–—，、；]|\s-\s")
@@ -67,8 +68,10 @@ def believe(
     documents: by the number of a reply, the texts of the documents it was given.
     previous: the summary before, whose names a message may take up.
     """
-    conversation = _Conversation(messages, documents, previous, zone)
     written = [*reading.facts, *(_as_fact(relation) for relation in reading.relations)]
+    if not written and not reading.entities:
+        return Believed((), (), {"could not be read": reading.skipped} if reading.skipped else {})
+    conversation = _Conversation(messages, documents, previous, zone)
     placed: list[tuple[Message, WrittenFact]] = []
     found: list[FoundFact] = []
     refused: Counter[str] = Counter()
@@ -223,7 +226,8 @@ class _Conversation:
 def plain(text: str) -> str:
     """Return a text without what may differ in a quote: case, white space, marks, Unicode forms."""
     text = unicodedata.normalize("NFKC", text.translate(_QUOTE_MARKS))
-    text = re.sub(r"[\u200b-\u200f\u2060\ufe0f\ufeff]", "", text.translate(_QUOTE_MARKS))
+    if not text.isascii():
+        text = _UNSEEN.sub("", text.translate(_QUOTE_MARKS))
     return " ".join(text.casefold().split()).strip("\"' ")
 
 

@@ -5,7 +5,6 @@ Touches: the indexes' answers, `facts`, `episodes`, the embedder.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from app.db import Connection, Database
+from app.db import Connection
 from app.db.tables import micros
 from app.index.base import Match, Values
 from app.lexical.store import Size
 from app.lexical.terms import index_terms
 from app.llm.base import Embedder
 from app.memory.fusion import Floats
+from app.memory.known import NOBODY, Known
 from app.memory.lexicon import FACT, fact_ref
-from app.memory.matching import Matched, document_times, matched
+from app.memory.matching import Flags, Matched, matched
 from app.memory.postings import Postings
 from app.memory.recall_rows import (
     Clue,
@@ -29,14 +29,14 @@ from app.memory.recall_rows import (
     Whose,
     read_clues,
     read_holding,
-    read_late,
     read_notes,
 )
 from app.memory.recalled import RecordType, Span
 from app.memory.vectors import Held, texts_of
 from app.memory.weighing import (
     CLUE_WEIGHT,
-    Candidate,
+    NONE,
+    Candidates,
     Cosine,
     Weights,
     fact_places,
@@ -50,7 +50,6 @@ from app.text.sentences import is_question, sentences
 MOST_LATE = 32  # sessions that are ranked by their texts, and texts embedded for it
 MOST_EMBEDDED = 160
 MOST_ASKED = 12  # terms of a question that has one answer
-INLINE_NUMBERS = 500_000  # weighing so many takes less time than asking another thread
 MANY_ALONE = 100  # of more facts that stand alone, only those are read that may pass
 CLUES = 5  # the facts that fit best: their words find what the question's own do not
 MESSAGE = "\x1e"
@@ -61,8 +60,10 @@ DAY = 86_400e6  # microseconds
 class Field:
     """One question's search. rows: what a message or a fact is shown from, by ref.
 
-    question: None where only the words are searched.
-
+    question: None where only the words are searched. memory_type: which alone are searched for.
+    known, messages: those that may be recalled. held: the sessions that the index lags behind.
+    late: what was embedded, since the index does not show it; late_facts: by id how near each is,
+    and whose it is.
     overtaken: whose answer is over -> where it is said what holds now.
     """
 
@@ -75,39 +76,62 @@ class Field:
     names: Sequence[str]
     span: Span
     left_out: str | None
+    memory_type: RecordType | None
     now: datetime
     fact_gate: float
-    weights: Weights = field(default_factory=lambda: Weights(()))
+    held: Sequence[Held] = ()
+    known: Known = field(init=False)
+    messages: dict[str, Any] = field(init=False)
+    late: Sequence[Cosine] = ()
+    late_facts: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    weights: Weights = field(default_factory=lambda: Weights(NONE))
     rows: dict[str, Any] = field(default_factory=dict)
     left: int = 0  # facts that stand alone and have but common words, which let nothing pass
     fact_cosines: dict[str, float] = field(default_factory=dict)
     fact_sessions: dict[str, str] = field(default_factory=dict)  # "" where one stands alone
     fact_places: Mapping[tuple[str, int], float] = field(default_factory=dict)
     overtaken: Mapping[str, str] = field(default_factory=dict)
+    near_sessions: Sequence[Cosine] = field(init=False)  # what the index told of them
     near_facts: Sequence[tuple[str, float]] = field(init=False)  # that the index told, by id
     far: frozenset[str] = field(init=False)  # of these, what stands alone and is not near enough
+    at: int = field(init=False)  # now, in microseconds since the epoch
 
     def __post_init__(self) -> None:
-        facts = [
-            (str(match.metadata["fact_id"]), match.score, match.metadata.get("session_id"))
-            for match in self.matches
-            if match.metadata.get("memory_type") == "fact" and "fact_id" in match.metadata
-        ]
+        self.at = micros(self.now)
+        self.known = _admitted(self)
+        self.messages = _messages(self) if self.memory_type in (None, "message") else {}
+        near: list[Cosine] = []
+        facts: list[tuple[str, float, object]] = []
+        for match in self.matches:
+            told = match.metadata
+            kind, session_id = told.get("memory_type"), told.get("session_id", "")
+            if kind != "fact":
+                reading = "exchange" if kind == "exchange" else "summary"
+                near.append((str(session_id), reading, match.score))
+            elif "fact_id" in told:
+                facts.append((str(told["fact_id"]), match.score, session_id))
+        self.near_sessions = near
         self.near_facts = [(fact_id, score) for fact_id, score, _ in facts]
         self.far = frozenset(
-            fact_id
-            for fact_id, score, session_id in facts[MANY_ALONE:]
-            if not session_id and score < self.fact_gate
+            [
+                fact_id
+                for fact_id, score, session_id in facts[MANY_ALONE:]
+                if not session_id and score < self.fact_gate
+            ]
         )
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether nothing is remembered yet."""
+        first = self.first
+        some = self.matches or len(self.known) or self.messages or first.told
+        if self.memory_type == "fact":
+            return not (some or first.noted_hits)
+        return not (some or first.noted.items)
 
     def ages(self) -> Floats:
         """Return how many days ago each candidate was."""
-        now = micros(self.now)
-        return np.array([(now - c.moment) / DAY for c in self.weights.candidates])
-
-    @property
-    def at(self) -> int:
-        return micros(self.now)
+        return np.asarray((self.at - self.weights.candidates.moments) / DAY)
 
     def admits(self, clues: Iterable[Clue]) -> list[Clue]:
         """Return the clues that are not over, lie in the span, and are of no session left out."""
@@ -115,83 +139,107 @@ class Field:
         return [
             clue
             for clue in clues
-            if not clue.is_over(at)
+            if (clue.valid_to is None or clue.valid_to > at)
             and (clue.session_id is None or clue.session_id != self.left_out)
             and clue.last_seen_at >= since
             and clue.learned_at <= until
         ]
 
 
-async def of_memories(
-    found: Field, database: Database, embedder: Embedder, memory_type: RecordType | None
-) -> None:
+def late_ids(
+    first: First, span: Span, left_out: str | None, memory_type: RecordType | None
+) -> list[str]:
+    """Return the sessions that the index does not show yet, and that may be recalled."""
+    if memory_type not in (None, "episode"):
+        return []
+    known = first.known.those(first.known.is_late)
+    known = known.those(_in_span(known, span, left_out))
+    order = np.argsort(known.updated_at, kind="stable")[-MOST_LATE:].tolist()
+    return [known.session_ids[at] for at in order]
+
+
+async def embed_late(found: Field, embedder: Embedder) -> None:
+    """Embed what the index has not shown: messages, and texts that were written just now."""
+    if found.question is None or not (found.messages or found.first.told or found.held):
+        return
+    shown: set[tuple[str, str]] = set()
+    if found.memory_type != "fact" and (found.first.told or found.held):
+        shown = {(match.id, str(match.metadata.get("text", ""))) for match in found.matches}
+    texts = [(ref, "exchange", row.content) for ref, row in found.messages.items()]
+    if found.memory_type != "message":
+        texts += [
+            (fact_ref(fact.fact_id), "fact", fact.statement)
+            for fact in found.first.told
+            if (f"facts#{fact.fact_id}", fact.statement) not in shown
+        ]
+    facts: dict[str, str] = {}
+    # Of each session something, and the whole memory first.
+    late: list[tuple[int, tuple[str, str, str]]] = []
+    for memory in found.held:
+        for place, (id, text, metadata) in enumerate(texts_of(memory)):
+            if (id, text) not in shown:
+                kind = "fact" if metadata["memory_type"] == "fact" else "summary"
+                late.append((place, (memory.episode.session_id, kind, text)))
+                if kind == "fact":
+                    facts[text] = str(metadata["fact_id"])
+    late.sort(key=lambda it: it[0])
+    texts += [it for _, it in late[:MOST_EMBEDDED]]
+    if not texts:
+        return
+    vectors = await embedder.embed([text for _, _, text in texts])
+    scores = np.maximum(vectors @ found.question, 0.0).tolist()
+    near = list(zip(texts, scores, strict=True))
+    found.late = [(ref, kind, score) for (ref, kind, _), score in near]
+    found.late_facts = {
+        facts[text]: (score, ref)
+        for (ref, kind, text), score in near
+        if kind == "fact" and text in facts
+    }
+
+
+def of_memories(connection: Connection, found: Field) -> None:
     """Weigh the user's sessions, what no summary covers yet, and the facts that stand alone."""
-    first = found.first
-    since, until = found.span.bounds()
-    known = [
-        one
-        for one in first.known
-        if memory_type in (None, "episode")
-        and one.session_id != found.left_out
-        and one.ended_at >= since
-        and one.started_at <= until
-    ]
-    messages = _messages(found) if memory_type in (None, "message") else {}
-    if not (found.matches or known or messages or first.told or first.noted.items):
-        return  # nothing is remembered yet
-    late = sorted((one for one in known if one.is_late), key=lambda one: one.updated_at)
-    late_ids = [one.session_id for one in late[-MOST_LATE:]]
-
-    def read(connection: Connection) -> tuple[dict[str, Clue], list[str], Matched, list[Held]]:
-        clues = _clues(connection, found, less=found.far) if memory_type != "message" else {}
-        found.overtaken = _overtaken(connection, found, clues)
-        more = _clue_terms(found, clues)
-        noted = read_notes(
-            connection, found.whose, first, more, found.left_out or "", found.postings
-        )
-        if memory_type is None:
-            clues |= _clues_by_words(connection, found, more, noted, clues)
-        held = read_late(connection, found.whose, late_ids) if late_ids else []
-        return clues, more, noted, held
-
-    clues, more, noted, held = await database.read(read)
-    at = found.at
+    first, known, messages = found.first, found.known, found.messages
+    is_message, is_whole = found.memory_type == "message", found.memory_type is None
+    clues = {} if is_message else _clues(connection, found, less=found.far)
+    found.overtaken = _overtaken(connection, found, clues)
+    more = _clue_terms(found, clues)
+    noted = read_notes(connection, found.whose, first, more, found.left_out or "", found.postings)
+    if is_whole:
+        clues |= _clues_by_words(connection, found, more, noted, clues)
     alone = [
         clue
-        for clue in found.admits(clues.values() if memory_type is None else ())
-        if clue.number is None and clue.holds(at)
+        for clue in found.admits(clues.values() if is_whole else ())
+        if clue.number is None and clue.holds(found.at)
     ]
-    found.rows = {**messages, **{fact_ref(clue.fact_id): clue.fact_id for clue in alone}}
+    refs = [fact_ref(clue.fact_id) for clue in alone]
+    found.rows = {**messages, **dict(zip(refs, [clue.fact_id for clue in alone], strict=True))}
+    said = list(messages.values())
+    moments = [*(micros(row.created_at) for row in said), *(c.last_seen_at for c in alone)]
     found.weights = Weights(
-        [
-            *(Candidate("episode", one.session_id, one.session_id, one.ended_at) for one in known),
-            *(
-                Candidate("message", ref, row.session_id, micros(row.created_at))
-                for ref, row in messages.items()
-            ),
-            *(Candidate("fact", fact_ref(c.fact_id), "", c.last_seen_at) for c in alone),
-        ],
+        Candidates(
+            [*known.session_ids, *messages, *refs],
+            [*known.session_ids, *(row.session_id for row in said), *([""] * len(alone))],
+            np.concatenate((known.ended_at, np.array(moments, np.int64))),
+            sessions=len(known),
+            messages=len(messages),
+        ),
         facts_a_message=first.facts_a_message,
         left=found.left,
     )
-    cosines = [*_told(found, clues), *await _fresh(found, embedder, messages, held, clues)]
-    if noted.times.size + first.said.times.size < INLINE_NUMBERS:
-        _take(found, cosines, messages, more, noted)
-    else:  # many words in many conversations take long enough to hold up other requests
-        await asyncio.to_thread(_take, found, cosines, messages, more, noted)
+    cosines = [*found.near_sessions, *_of_near_facts(found, clues), *found.late]
+    for fact_id, (score, session_id) in found.late_facts.items():
+        found.fact_cosines[fact_id] = score
+        found.fact_sessions[fact_id] = session_id
+    _take(found, cosines, more, noted)
 
 
-def _take(
-    found: Field,
-    cosines: Sequence[Cosine],
-    messages: Mapping[str, Any],
-    more: Sequence[str],
-    wide: Matched,
-) -> None:
+def _take(found: Field, cosines: Sequence[Cosine], more: Sequence[str], wide: Matched) -> None:
     """Take what vectors and words tell of the candidates."""
     first, weights = found.first, found.weights
     weights.take_cosines(cosines, is_all=found.is_all)
-    here, here_size = hits_in({ref: _line(row) for ref, row in messages.items()}, first.terms)
+    lines = {ref: _line(row) for ref, row in found.messages.items()}
+    here, here_size = hits_in(lines, first.terms)
     said = first.said.after(matched(here, first.terms)) if here else first.said
     every = [*first.terms, *more]
     noted = wide.of_first(len(first.terms))
@@ -199,13 +247,10 @@ def _take(
     found.fact_places = fact_places(first.terms, noted)
     if wide.refs:
         share = np.array([1.0] * len(first.terms) + [CLUE_WEIGHT] * len(more))
-        names = [frozenset(index_terms(name)) for name in found.names]
-        weights.take_clues(every, share, wide, first.noted_size, [n for n in names if n])
+        weights.take_clues(every, share, wide, first.noted_size, _name_terms(found))
 
 
-async def of_facts(
-    found: Field, database: Database, embedder: Embedder, memory_type: RecordType | None
-) -> None:
+def of_facts(connection: Connection, found: Field) -> None:
     """Weigh the user's facts that hold at the time, each by itself."""
     first = found.first
     hits, size = facts_apart(first.noted_hits)
@@ -213,24 +258,42 @@ async def of_facts(
     nothing = matched([], first.terms)
     places = fact_places(first.terms, matched(first.noted_hits, first.terms))
     alone = [hit.ref.removeprefix(FACT) for hit in first.noted_hits if hit.ref.startswith(FACT)]
-    clues = await database.read(lambda c: _clues(c, found, places, alone))
-    at = found.at
-    mine = [clue for clue in found.admits(clues.values()) if clue.holds(at)]
-    refs = {_apart(clue): clue for clue in mine}
-    found.rows = {ref: clue.fact_id for ref, clue in refs.items()}
+    clues = _clues(connection, found, places, alone)
+    mine = [clue for clue in found.admits(clues.values()) if clue.holds(found.at)]
+    ref_of = {clue.fact_id: _apart(clue) for clue in mine}
+    found.rows = {ref: fact_id for fact_id, ref in ref_of.items()}
     found.weights = Weights(
-        [Candidate("fact", ref, c.session_id or "", c.last_seen_at) for ref, c in refs.items()]
+        Candidates(
+            list(ref_of.values()),
+            [clue.session_id or "" for clue in mine],
+            np.array([clue.last_seen_at for clue in mine], np.int64),
+            sessions=0,
+            messages=0,
+        )
     )
-    told = {clue.fact_id: (ref, clue) for ref, clue in refs.items()}
     near = [
-        Cosine(told[fact_id][0], "fact", score)
-        for fact_id, score in found.near_facts
-        if fact_id in told
+        (ref_of[fact_id], "fact", score) for fact_id, score in found.near_facts if fact_id in ref_of
     ]
-    late = {told[f.fact_id][0]: f.statement for f in first.told if f.fact_id in told}
-    near += await _embedded(found, embedder, [(ref, "fact", text) for ref, text in late.items()])
-    found.weights.take_cosines(near, is_all=found.is_all)
+    found.weights.take_cosines([*near, *found.late], is_all=found.is_all)
     found.weights.take_words(first.terms, nothing, Size(0, 0), noted, size)
+
+
+def _in_span(known: Known, span: Span, left_out: str | None) -> Flags:
+    """Return which sessions lie in a span, less one that is left out."""
+    since, until = span.bounds()
+    admitted = (known.ended_at >= since) & (known.started_at <= until)
+    if left_out is not None and left_out in known.session_ids:
+        admitted[known.session_ids.index(left_out)] = False
+    return admitted
+
+
+def _admitted(found: Field) -> Known:
+    """Return the sessions that may be recalled."""
+    known = found.first.known
+    if found.memory_type not in (None, "episode"):
+        return NOBODY
+    admitted = _in_span(known, found.span, found.left_out)
+    return known if admitted.all() else known.those(admitted)
 
 
 def _messages(found: Field) -> dict[str, Any]:
@@ -267,17 +330,19 @@ def _clues_by_words(
 
     Of many, only those whose words may let them pass.
     """
-    asked = noted.of_first(len(found.first.terms))
-    holds = (document_times(asked) > 0).any(axis=0)
-    is_alone = np.array([ref.startswith(FACT) for ref in noted.refs], bool)
+    if not found.first.has_alone:
+        return {}
+    asked = len(found.first.terms)
+    holds = (noted.all_times[:asked] > 0).any(axis=0)
+    is_alone = np.array([ref[:1] == FACT for ref in noted.refs], np.bool_)
     alone = holds & is_alone
     if (every := int(alone.sum())) > MANY_ALONE:
         documents = len(found.first.known) + every
-        names = [frozenset(index_terms(name)) for name in found.names]
+        names = _name_terms(found)
         alone &= telling(found.first.terms, more, found.first.said, noted, documents, names)
         alone |= np.isin(noted.refs, list(found.overtaken.values()))
         found.left = every - int(alone.sum())
-    ids = [noted.refs[at].removeprefix(FACT) for at in np.flatnonzero(alone).tolist()]
+    ids = [noted.refs[at].removeprefix(FACT) for at in alone.nonzero()[0].tolist()]
     return read_clues(connection, found.whose, [id for id in ids if id not in clues])
 
 
@@ -309,68 +374,21 @@ def _clue_terms(found: Field, clues: dict[str, Clue]) -> list[str]:
     return [term for term in dict.fromkeys(words) if term not in found.first.terms]
 
 
-def _told(found: Field, clues: dict[str, Clue]) -> Iterable[Cosine]:
-    """Yield what the index tells; a fact counts where SQL says that it belongs."""
-    for match in found.matches:
-        kind = str(match.metadata.get("memory_type", ""))
-        if kind != "fact":
-            session_id = str(match.metadata.get("session_id", ""))
-            yield Cosine(session_id, "exchange" if kind == "exchange" else "summary", match.score)
-    at = found.at
+def _of_near_facts(found: Field, clues: dict[str, Clue]) -> list[Cosine]:
+    """Return what the index tells of facts; one counts where SQL says that it belongs."""
+    told: list[Cosine] = []
     for fact_id, score in found.near_facts:
         clue = clues.get(fact_id)
-        if clue is not None and not clue.is_over(at):
+        if clue is not None and (clue.valid_to is None or clue.valid_to > found.at):
             found.fact_cosines[fact_id] = max(score, found.fact_cosines.get(fact_id, 0.0))
             found.fact_sessions[fact_id] = clue.session_id or ""
-            yield Cosine(_home(clue), "fact", score)
+            told.append((_home(clue), "fact", score))
+    return told
 
 
-async def _fresh(
-    found: Field,
-    embedder: Embedder,
-    messages: dict[str, Any],
-    held: Sequence[Held],
-    clues: dict[str, Clue],
-) -> list[Cosine]:
-    """Embed what the index has not shown: messages, and texts of sessions written just now."""
-    shown = {(match.id, str(match.metadata.get("text", ""))) for match in found.matches}
-    texts = [(ref, "exchange", row.content) for ref, row in messages.items()]
-    texts += [
-        (fact_ref(fact.fact_id), "fact", fact.statement)
-        for fact in found.first.told
-        if fact.fact_id in clues and (f"facts#{fact.fact_id}", fact.statement) not in shown
-    ]
-    facts: dict[str, str] = {}
-    # Of each session something, and the whole memory first.
-    late: list[tuple[int, tuple[str, str, str]]] = []
-    for memory in held:
-        for place, (id, text, metadata) in enumerate(texts_of(memory)):
-            if (id, text) not in shown:
-                kind = "fact" if metadata["memory_type"] == "fact" else "summary"
-                late.append((place, (memory.episode.session_id, kind, text)))
-                if kind == "fact":
-                    facts[text] = str(metadata["fact_id"])
-    late.sort(key=lambda it: it[0])
-    texts += [it for _, it in late[:MOST_EMBEDDED]]
-    cosines = await _embedded(found, embedder, texts)
-    for one, (_, kind, text) in zip(cosines, texts, strict=False):
-        if kind == "fact" and text in facts:
-            found.fact_cosines[facts[text]] = one.score
-            found.fact_sessions[facts[text]] = one.ref
-    return cosines
-
-
-async def _embedded(
-    found: Field, embedder: Embedder, texts: Sequence[tuple[str, str, str]]
-) -> list[Cosine]:
-    """Return the cosines of texts, given with their ref and kind; none without a vector."""
-    if not texts or found.question is None:
-        return []
-    vectors = await embedder.embed([text for _, _, text in texts])
-    scores = np.maximum(vectors @ found.question, 0.0)
-    return [
-        Cosine(ref, kind, float(score)) for (ref, kind, _), score in zip(texts, scores, strict=True)
-    ]
+def _name_terms(found: Field) -> list[frozenset[str]]:
+    """Return the terms of the related names, less names that have none."""
+    return [terms for name in found.names if (terms := frozenset(index_terms(name)))]
 
 
 def _home(clue: Clue) -> str:

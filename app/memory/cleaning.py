@@ -21,6 +21,15 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What a checkpoint reads: what was said, the summary until then, what is known."""
+
+    said: Sequence[Message]
+    summary: str
+    known: Sequence[Fact]
+
+
+@dataclass(frozen=True, slots=True)
 class Cleaning:
     """Cleans for one user. keeps_personal: what the user's consent says."""
 
@@ -30,14 +39,12 @@ class Cleaning:
     def text(self, text: str) -> str:
         return self.redactor.clean(text, keeps_personal=self.keeps_personal).text
 
-    def messages(self, messages: Sequence[Message]) -> list[Message]:
-        return [replace(message, content=self.text(message.content)) for message in messages]
-
-    def facts(self, facts: Sequence[Fact]) -> list[Fact]:
-        return [
-            replace(fact, subject=self.text(fact.subject), value=self.text(fact.value))
-            for fact in facts
-        ]
+    def before(self, said: Sequence[Message], summary: str, known: Sequence[Fact]) -> Before:
+        return Before(
+            [self._message(one) for one in said],
+            self.text(summary),
+            [self._fact(one) for one in known],
+        )
 
     def reading(self, reading: Reading) -> Reading:
         return replace(
@@ -47,6 +54,14 @@ class Cleaning:
             entities=[self._written(one) for one in reading.entities],
             relations=[self._written(one) for one in reading.relations],
         )
+
+    def _message(self, message: Message) -> Message:
+        content = self.text(message.content)
+        return message if content == message.content else replace(message, content=content)
+
+    def _fact(self, fact: Fact) -> Fact:
+        told = {"subject": self.text(fact.subject), "value": self.text(fact.value)}
+        return fact if told == {"subject": fact.subject, "value": fact.value} else fact.but(**told)
 
     def _written(self, one: M) -> M:
         told = one.model_dump()

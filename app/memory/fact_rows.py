@@ -22,7 +22,7 @@ from app.memory.fact_groups import Draft, Group, Groups, group_of
 from app.memory.fact_sync import Job, publish
 from app.memory.fact_writes import Changes
 from app.memory.keys import fact_key, predicate_name, subject_name, value_key
-from app.memory.new_facts import as_new, point_of
+from app.memory.new_facts import as_new, new_ids, point_of
 from app.memory.retiming import retime
 from app.memory.sameness import Alike, Known, known
 from app.sessions.rows import lock_session
@@ -164,7 +164,10 @@ def _take(
     """Returns the ids of the facts that the found ones became, or are part of."""
     refuse(connection, tenant_id, user_id, now)
     names = _own_names(connection, tenant_id, user_id, found)
-    new = [as_new(tenant_id, user_id, session_id, one, names, now) for one in found]
+    new = [
+        as_new(fact_id, tenant_id, user_id, session_id, one, names, now)
+        for fact_id, one in zip(new_ids(len(found)), found, strict=True)
+    ]
     alike = Alike(_alike(connection, tenant_id, user_id, new))
     groups = Groups()
     for one, fact in zip(found, new, strict=True):

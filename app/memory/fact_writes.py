@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -93,7 +93,7 @@ def write_changes(
         if fact == known:
             continue
         is_moved = known is None or content(fact) != content(known)
-        fact = replace(fact, version=fact.version + is_moved, updated_at=now)
+        fact = fact.but(version=fact.version + is_moved, updated_at=now)
         (inserted if known is None else changed).append(fact)
         changes.superseded += fact.superseded_by is not None and (
             known is None or known.superseded_by is None
@@ -105,7 +105,8 @@ def write_changes(
         quarantine.drop(connection, tenant_id, "fact", ids)
     for some in in_parts(inserted):
         connection.execute(_INSERT, [_fact_row(fact) for fact in some])
-    quarantine.note(connection, tenant_id, "fact", map(_look_at, inserted), now)
+    flagged = [looked for looked in map(_look_at, inserted) if looked.flags]
+    quarantine.note(connection, tenant_id, "fact", flagged, now)  # of a new id, none is listed yet
     if changed:
         write_facts(connection, changed)
 

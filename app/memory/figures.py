@@ -49,6 +49,10 @@ _HAN_NUMBER = re.compile(
     "|十[一二三四五六七八九])"
 )
 
+_DIGITS = re.compile(r"\d+")
+_UNSAID = re.compile(r"[®™©\u200b-\u200f\u2060\ufeff]|(?<![０-９])，")
+_MARKS = str.maketrans("’ʼ٫٬⁄−", "''.,/-")
+
 
 def lower(text: str) -> str:
     """Return the text in lower case, at the same length: much faster to search than IGNORECASE."""
@@ -109,9 +113,11 @@ def scan(text: str) -> Iterator[Token]:
 
 def plain(text: str) -> str:
     """Bring all numerals (full-width, Arabic-Indic, simple Han) and quotes to one form."""
-    text = re.sub(r"[®™©\u200b-\u200f\u2060\ufeff]|(?<![０-９])，", " ", text)
+    if text.isascii():
+        return text
+    text = _UNSAID.sub(" ", text)
     text = unicodedata.normalize("NFKC", text)
-    text = text.translate(str.maketrans("’ʼ٫٬⁄−", "''.,/-"))
+    text = text.translate(_MARKS)
     if text.isascii():
         return text
     text = re.sub(r"(?![0-9])\d", lambda m: str(unicodedata.decimal(m[0])), text)
@@ -154,7 +160,7 @@ class Day(NamedTuple):
 
 def days(kind: str, text: str) -> list[list[Day]]:
     """Return the readings of a date token; a reading is one day, or the two ends of a range."""
-    found = [int(n) for n in re.findall(r"\d+", text)]
+    found = [int(n) for n in _DIGITS.findall(text)]
     if kind == "iso":
         readings = [[Day(*found)]]
     elif kind == "east":

@@ -19,6 +19,10 @@ _TEXTS = sa.select(documents.c.document_id, documents.c.text).where(
 )
 
 
+def are_documents_given(said: Sequence[Message]) -> bool:
+    return any(True for message in said for _ in _ids(message))
+
+
 def documents_given(
     tenant_id: str, said: Sequence[Message], connection: Connection
 ) -> dict[int, list[str]]:

@@ -93,6 +93,8 @@ def _keep(summary: str, source: Source, source_lead: int) -> Grounded:
     return Grounded("".join(kept).strip(), tuple(dropped))
 
 
+_WORD = re.compile(r"\w+")
+_NO_CAPITALS = re.compile(f"[{NO_CAPITALS}]")
 _OPENING = re.compile(r"[:;.!?–—•|/(\"“„«¿¡*_#>\[]|\s-\s")
 _ITEM_ONE = re.compile(r"(?:^|[\s:;,])\(?1\)\s")
 _ITEM = re.compile(r"(?<![^\s:;,])\(?\d{1,2}\)(?=\s)")  # of a list within a sentence
@@ -123,7 +125,7 @@ class _Check:
         if lead > 0 or (lead == 0 and self._is_german):
             return self._supports_german(text, tokens)
         familiar = _is_familiar(words) if len(words) > 4 else self._is_familiar
-        strict = re.search(f"[{NO_CAPITALS}]", text) is not None
+        strict = _NO_CAPITALS.search(text) is not None
         heading = _HEADING.match(text)
         last = 0
         for position, token in enumerate(tokens):
@@ -225,14 +227,14 @@ class _Check:
 
 
 def _lead_of(texts: Sequence[str]) -> int:
-    return _german_lead(re.findall(r"\w+", " ".join(texts)[:20_000]))
+    return _german_lead(_WORD.findall(" ".join(texts)[:20_000]))
 
 
 def _german_lead(words: Sequence[str]) -> int:
     """Return how many more German function words there are than those of other languages."""
     folded = [fold(word) for word in words]
-    german = sum(word in w.GERMAN for word in folded)
-    return german - sum(word in w.FUNCTION_WORDS for word in folded)
+    german = [word for word in folded if word in w.GERMAN]
+    return len(german) - len([word for word in folded if word in w.FUNCTION_WORDS])
 
 
 def _is_familiar(words: Sequence[str]) -> bool:

@@ -76,8 +76,11 @@ _NAME_FACT = store_items.update().where(_THIS).values(fact_id=sa.bindparam("fact
 Place = tuple[str, str]  # a namespace as it is stored, and a key
 
 
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def stored(namespace: Namespace) -> str:
-    return json.dumps(namespace, ensure_ascii=False, separators=(",", ":"))
+    return _compact(namespace)
 
 
 def items_at(connection: Connection, owner: Whose, places: Collection[Place]) -> dict[Place, Item]:

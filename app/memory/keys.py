@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from app.lexical.terms import MAX_TERM_CHARS, index_terms
+from app.lexical.terms import MAX_TERM_CHARS, index_terms, word_terms
 from app.memory.base import USER
 from app.text.words import DENIES, fold
 
@@ -171,7 +171,11 @@ def predicate_key(name: str) -> str:
 
 def is_many(predicate: str, said: bool | None = None) -> bool:
     """Say whether several values may hold at once: by nature, else as was said, else not."""
-    name = predicate_name(predicate)
+    return many_of_name(predicate_name(predicate), said)
+
+
+def many_of_name(name: str, said: bool | None) -> bool:
+    """Say the same of a predicate's usual name, as `predicate_name` returns it of a user."""
     return name in _MANY or (bool(said) and name not in _ONE)
 
 
@@ -180,9 +184,17 @@ def value_key(value: str, predicate: str = "") -> str:
 
     What its predicate says already is left out: `lives in Porto`, an allergy to `peanut allergy`.
     """
-    text = " ".join(unicodedata.normalize("NFKC", value).split())
-    words = [fold(word.strip(_MARKS)) for word in text.split()]
-    name = predicate_name(predicate)
+    return value_key_of_name(value, predicate_name(predicate))
+
+
+def value_key_of_name(value: str, name: str) -> str:
+    """Return the same beside a predicate's usual name, as `predicate_name` returns it of a user."""
+    given = unicodedata.normalize("NFKC", value).split()
+    text = " ".join(given)
+    if text.isascii():
+        words = [word.strip(_MARKS) for word in text.lower().split()]
+    else:
+        words = [fold(word.strip(_MARKS)) for word in given]
     small = _SMALL | _OF_ALLERGIES if name == "allergic_to" else _SMALL
     kept = [word for word in words if word not in small] or words
     said = name.split("_")
@@ -201,8 +213,10 @@ def _short(text: str) -> str:
     )
 
 
-def _terms(words: Iterable[str]) -> Iterator[str]:
-    """Yield the terms of words; a sign that tells C++ from C stays, and so does a stop word."""
+def _terms(words: Iterable[str]) -> list[str]:
+    """Return the terms of words; a sign that tells C++ from C stays, and so does a stop word."""
+    found: list[str] = []
     for word in words:
-        is_kept = len(word) > MAX_TERM_CHARS or _SIGNED.fullmatch(word)
-        yield from [word] if is_kept else index_terms(word) or [word]
+        is_kept = len(word) > MAX_TERM_CHARS or (not word.isalpha() and _SIGNED.fullmatch(word))
+        found += [word] if is_kept else word_terms(word) or [word]
+    return found

@@ -32,8 +32,17 @@ FACTS = 10  # the unit of fact n is FACTS + n
 SAID_AGAIN = 100_000  # those of facts that another session said first come after it
 
 _WHICH: tuple[sa.BindParameter[str], ...] = (sa.bindparam("tenant"), sa.bindparam("session"))
-_EPISODE = sa.select(episodes.c.text, episodes.c.started_at, episodes.c.ended_at).where(
-    episodes.c.tenant_id == _WHICH[0], episodes.c.session_id == _WHICH[1]
+_EPISODE = (
+    sa.select(episodes.c.text, episodes.c.started_at, episodes.c.ended_at, sessions.c.timezone)
+    .outerjoin_from(
+        episodes,
+        sessions,
+        sa.and_(
+            sessions.c.tenant_id == episodes.c.tenant_id,
+            sessions.c.session_id == episodes.c.session_id,
+        ),
+    )
+    .where(episodes.c.tenant_id == _WHICH[0], episodes.c.session_id == _WHICH[1])
 )
 _ZONE = sa.select(sessions.c.timezone).where(
     sessions.c.tenant_id == _WHICH[0], sessions.c.session_id == _WHICH[1]
@@ -131,8 +140,8 @@ def index_notes(
     if not moments:
         store.remove(connection, scope, [session_id])
         return
-    zone = zone_or_utc(connection.execute(_ZONE, which).scalar() or timezone)
-    units = {DAYS: day_line(moments, zone)}
+    named = connection.execute(_ZONE, which).scalar() if episode is None else episode.timezone
+    units = {DAYS: day_line(moments, zone_or_utc(named or timezone))}
     if episode is not None:
         units[SUMMARY] = episode.text
     units.update((FACTS + fact.number, fact.statement) for fact in found)

@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from app.db import Connection
 from app.db.tables import episodes, facts
 from app.memory.base import Fact
-from app.memory.episodes import Episode
-from app.memory.recall_rows import Whose, read_recent
+from app.memory.recall_rows import SUMMARY, Summary, Whose, read_recent
 from app.memory.recalled import Memory, RecordType, Span
 from app.memory.showing import episode_memory, fact_memory, message_memory
 from app.quarantine import shown
@@ -45,7 +44,7 @@ def latest(
 def _episodes(connection: Connection, whose: Whose, span: Span, top_k: int) -> list[Memory]:
     begun = min((at for at in (span.until, span.as_of) if at is not None), default=None)
     statement = (
-        sa.select(episodes)
+        sa.select(*SUMMARY)
         .where(
             _episode.tenant_id == whose.tenant_id,
             _episode.user_id == whose.user_id,
@@ -58,7 +57,7 @@ def _episodes(connection: Connection, whose: Whose, span: Span, top_k: int) -> l
         statement = statement.where(_episode.started_at <= begun)
     if span.since is not None:
         statement = statement.where(_episode.ended_at >= span.since)
-    return [episode_memory(Episode(*row)) for row in connection.execute(statement, whose.shown())]
+    return [episode_memory(Summary(*row)) for row in connection.execute(statement, whose.shown())]
 
 
 def _facts(

@@ -7,7 +7,7 @@ over a few units in a row), and the share of the question that one passage cover
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from app.memory.lexicon import DAYS
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
+Flags = NDArray[np.bool_]
 
 # Too few documents to tell a rare word from a common one count as so many.
 FEW = 30
@@ -29,6 +30,7 @@ class Matched:
 
     numbers: of the units; of: each unit's document. times: (terms, units).
     day_times: (terms, documents), day_lengths: what the days' unit adds to each unit of it.
+    all_times: (terms, documents), how often each term is in each document.
     """
 
     refs: Sequence[str]
@@ -38,6 +40,7 @@ class Matched:
     times: Floats
     day_times: Floats
     day_lengths: Floats
+    all_times: Floats
 
     def after(self, other: Matched) -> Matched:
         """Return another's documents with these behind them; of the same terms."""
@@ -49,11 +52,45 @@ class Matched:
             np.concatenate((other.times, self.times), axis=1),
             np.concatenate((other.day_times, self.day_times), axis=1),
             np.concatenate((other.day_lengths, self.day_lengths)),
+            np.concatenate((other.all_times, self.all_times), axis=1),
         )
 
     def of_first(self, terms: int) -> Matched:
         """Return the same for only so many of the terms."""
-        return replace(self, times=self.times[:terms], day_times=self.day_times[:terms])
+        return Matched(
+            self.refs,
+            self.numbers,
+            self.of,
+            self.lengths,
+            self.times[:terms],
+            self.day_times[:terms],
+            self.day_lengths,
+            self.all_times[:terms],
+        )
+
+
+def laid_out(
+    refs: Sequence[str],
+    numbers: Places,
+    of: Places,
+    lengths: Floats,
+    times: Floats,
+    day_times: Floats,
+    day_lengths: Floats,
+) -> Matched:
+    """Return units that were found, with how often each document has each term."""
+    all_times = day_times.copy()
+    if len(of):
+        starts = begins(of).nonzero()[0]
+        all_times[:, of[starts]] += np.add.reduceat(times, starts, axis=1)
+    return Matched(refs, numbers, of, lengths, times, day_times, day_lengths, all_times)
+
+
+def begins(of: Places) -> Flags:
+    """Return which units, or parts, are the first of their document."""
+    first = np.ones(len(of), np.bool_)
+    first[1:] = of[1:] != of[:-1]
+    return first
 
 
 def matched(hits: Sequence[Hit], terms: Sequence[str]) -> Matched:
@@ -87,7 +124,7 @@ def matched(hits: Sequence[Hit], terms: Sequence[str]) -> Matched:
     if cells:
         rows, columns, counts = np.array(cells).T
         times[rows, columns] = counts
-    return Matched(
+    return laid_out(
         tuple(refs),
         np.array(units, np.intp),
         np.array(of, np.intp),
@@ -116,12 +153,10 @@ def whole(found: Matched, weights: Floats, size: Size, documents: int) -> Floats
 
     weights: of each term. size: all that is indexed; documents: how many there are.
     """
-    times = document_times(found)
-    lengths = found.day_lengths.copy()
-    np.add.at(lengths, found.of, found.lengths)
+    lengths = found.day_lengths + np.bincount(found.of, found.lengths, len(found.refs))
     all_documents = max(documents, len(found.refs))
     average = size.length / max(all_documents, 1)
-    return _bm25(times, lengths, average, weights, all_documents)
+    return _bm25(found.all_times, lengths, average, weights, all_documents)
 
 
 def best_passage(found: Matched, weights: Floats, size: Size, *, units: int) -> Floats:
@@ -159,20 +194,12 @@ def rarity(terms: Sequence[str], holders: Mapping[str, int], documents: int) -> 
 
 def holders(found: Matched, terms: Sequence[str]) -> dict[str, int]:
     """Return how many documents hold each term."""
-    times = document_times(found)
-    return dict(zip(terms, (times > 0).sum(axis=1).tolist(), strict=True))
-
-
-def document_times(found: Matched) -> Floats:
-    """Return how often each term is in each document."""
-    times = found.day_times.copy()
-    np.add.at(times.T, found.of, found.times.T)
-    return times
+    return dict(zip(terms, (found.all_times > 0).sum(axis=1).tolist(), strict=True))
 
 
 def _bm25(times: Floats, lengths: Floats, average: float, weights: Floats, every: int) -> Floats:
-    having = (times > 0).sum(axis=1)
-    telling = weights * np.array([bm25.weight(int(n), every) for n in having])
+    having = (times > 0).sum(axis=1).tolist()
+    telling = weights * np.array([bm25.weight(n, every) for n in having])
     total = telling.sum()
     if total <= 0:
         return np.zeros(times.shape[1])
@@ -190,5 +217,7 @@ def _in_a_row(values: Floats, of: Places, units: int) -> Floats:
 
 def _best(scores: Floats, found: Matched) -> Floats:
     best = np.zeros(len(found.refs))
-    np.maximum.at(best, found.of, scores)
+    if len(found.of):
+        starts = begins(found.of).nonzero()[0]
+        best[found.of[starts]] = np.maximum.reduceat(scores, starts)
     return best

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -113,7 +114,7 @@ def _summary(value: Mapping[str, Any]) -> str:
 
 
 def _says_something(text: str) -> bool:
-    return sum(char.isalnum() for char in text) >= _TOO_SHORT
+    return len(list(islice(filter(str.isalnum, text), _TOO_SHORT))) == _TOO_SHORT
 
 
 def _of_list(values: list[Any]) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import tzinfo
 
 from app.llm.tokens import estimate_tokens
@@ -16,6 +16,7 @@ MOST_NAME_CHARS = 60
 DATE_TOKENS = 10  # of a line that tells a new day
 
 _WORD = re.compile(r"\s*\S+")
+_NO_NAME = re.compile(r"[\s:\[\]<>]+")
 _ENDED = re.compile(r"[.!?…。！？｡؟۔।॥．][\"'”’»)\]*_」』]*$")
 
 
@@ -41,8 +42,9 @@ class Line:
 
 def speaker_of(message: Message) -> str:
     """Return who said a message: the person's name in an imported conversation, else the role."""
-    name = re.sub(r"[\s:\[\]<>]+", " ", message.speaker or "").strip()[:MOST_NAME_CHARS]
-    return name or message.role
+    if message.speaker is None:
+        return message.role
+    return _NO_NAME.sub(" ", message.speaker).strip()[:MOST_NAME_CHARS] or message.role
 
 
 def day_of(message: Message, zone: tzinfo) -> str:
@@ -102,8 +104,9 @@ def _lines(message: Message, budget_tokens: int, zone: tzinfo) -> Iterator[Line]
 
 
 def _like(line: Line, piece: str) -> Line:
-    shown = replace(line, source=piece)
-    return replace(shown, tokens=estimate_tokens(shown.rendered) + 2 + DATE_TOKENS)
+    shown = Line(line.seq, line.speaker, piece, line.day, line.time, 0)
+    tokens = estimate_tokens(shown.rendered) + 2 + DATE_TOKENS
+    return Line(line.seq, line.speaker, piece, line.day, line.time, tokens)
 
 
 def _pieces(text: str, budget_tokens: int) -> Iterator[str]:

@@ -18,10 +18,13 @@ from app.lexical import store
 from app.lexical.kept import Kept
 from app.lexical.store import State
 from app.memory.lexicon import DAYS
-from app.memory.matching import Floats, Matched, Places, matched
+from app.memory.matching import Floats, Matched, Places, begins, laid_out, matched
 
 MOST_PARTS = 3_000  # of a scope that is laid out; of a larger one, what is found is read each time
 MOST_NUMBERS = 8_000_000  # of all scopes together: 64 MB
+OF_TERM = 80  # numbers that take as much room as a term that no part has
+
+_Place = tuple[str, int, Mapping[int, int]]  # a term, the id of a part, unit -> times
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +37,17 @@ class _Term:
     days: Floats
     holders: Places  # all parts that hold it
 
+    @property
+    def size(self) -> int:
+        return OF_TERM + 2 * (len(self.units) + len(self.parts)) + len(self.holders)
+
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """All parts of a scope by ref and part, and their units in order. of: each part's document."""
+    """All parts of a scope by ref and part, and their units in order. of: each part's document.
+
+    size: how many numbers all of it has.
+    """
 
     state: State
     part_of: Mapping[int, int]
@@ -48,14 +58,8 @@ class _Scope:
     numbers: Places
     lengths: Floats
     day_lengths: Floats
+    size: int
     terms: Mapping[str, _Term] = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        of_terms = (
-            2 * (len(it.units) + len(it.parts)) + len(it.holders) for it in self.terms.values()
-        )
-        return 2 * len(self.numbers) + sum(of_terms)
 
 
 class Postings:
@@ -83,20 +87,41 @@ class Postings:
         if state.items > MOST_PARTS:
             rare = [term for term in terms if term not in common]
             return matched(store.lookup(connection, scope, rare, left_out=left_out), terms)
-        held = self._kept.get(scope)
-        is_new = held is None or held.state != state
-        if held is None or is_new:
-            held = _read(connection, scope)
-        missing = [term for term in terms if term not in held.terms]
-        if missing:
-            read = _terms(connection, scope, held, missing)
-            if read is None:  # it has changed since its state was read
-                return matched(store.lookup(connection, scope, terms, left_out=left_out), terms)
-            # One of our own: another thread may keep the scope with other terms in this moment.
-            held = replace(held, terms={**held.terms, **read})
-        if is_new or missing:
-            self._kept.keep(scope, held, held.size)
+        held = self.learn(connection, {scope: state}, terms).get(scope)
+        if held is None:
+            return matched(store.lookup(connection, scope, terms, left_out=left_out), terms)
         return _matched(held, [held.terms[term] for term in terms], left_out)
+
+    def learn(
+        self, connection: Connection, states: Mapping[int, State], terms: Sequence[str]
+    ) -> dict[int, _Scope]:
+        """Lay out scopes, and where terms are in them, which is read at once.
+
+        Returns them but for large ones, and for what has changed since its state was read.
+        """
+        scopes: dict[int, _Scope] = {}
+        for scope, state in states.items():
+            if 0 < state.items <= MOST_PARTS:
+                held = self._kept.get(scope)
+                is_same = held is not None and held.state == state
+                scopes[scope] = held if held is not None and is_same else _read(connection, scope)
+        missing = {
+            scope: [term for term in terms if term not in held.terms]
+            for scope, held in scopes.items()
+        }
+        wanted = dict.fromkeys([term for some in missing.values() for term in some])
+        found = store.places_in(connection, list(scopes), wanted)
+        for scope, some in missing.items():
+            if not some:
+                continue
+            held = scopes.pop(scope)
+            read = _terms(held, some, found[scope])
+            if read is not None:
+                size = held.size + sum(term.size for term in read.values())
+                # One of our own: another thread may keep the scope with other terms in this moment.
+                scopes[scope] = replace(held, size=size, terms={**held.terms, **read})
+                self._kept.keep(scope, scopes[scope], size)
+        return scopes
 
 
 def _read(connection: Connection, scope: int) -> _Scope:
@@ -127,24 +152,25 @@ def _read(connection: Connection, scope: int) -> _Scope:
         np.array(numbers, np.intp),
         np.array(lengths, np.float64),
         np.array(days, np.float64),
+        2 * len(numbers),
     )
 
 
-def _terms(
-    connection: Connection, scope: int, held: _Scope, terms: Sequence[str]
-) -> dict[str, _Term] | None:
+def _terms(held: _Scope, terms: Sequence[str], places: Sequence[_Place]) -> dict[str, _Term] | None:
     """Return where terms are; None where the scope is not what was laid out."""
     numbers = held.numbers.tolist()
     found: dict[str, tuple[list[int], list[int], list[int], list[int], list[int]]] = {
         term: ([], [], [], [], []) for term in terms
     }
-    for term, item, places in store.places(connection, scope, terms):
+    for term, item, counts in places:
+        if term not in found:  # known
+            continue
         units, times, parts, days, holders = found[term]
         part = held.part_of.get(item)
         if part is None:
             return None
         holders.append(part)
-        for number, count in places.items():
+        for number, count in counts.items():
             if number == DAYS:
                 parts.append(part)
                 days.append(count)
@@ -166,26 +192,30 @@ def _terms(
 def _matched(held: _Scope, terms: Sequence[_Term], left_out: str) -> Matched:
     """Return what `app.memory.matching.matched` does of the same."""
     holds = np.zeros(len(held.of), bool)
-    for it in terms:
-        holds[it.holders] = True
+    holds[np.concatenate([it.holders for it in terms])] = True
     if left_out:
         holds &= (held.refs != left_out)[held.of]
-    parts = np.flatnonzero(holds)
-    documents, of_part = np.unique(held.of[parts], return_inverse=True)
+    parts = holds.nonzero()[0]
+    is_first = begins(held.of[parts])
+    first, of_part = is_first.nonzero()[0], np.cumsum(is_first) - 1
+    documents = held.of[parts[first]]
     document = np.full(len(held.of), -1, np.intp)
     document[parts] = of_part
     is_meant = np.repeat(holds, held.sizes)
     unit = np.cumsum(is_meant) - 1
     times = np.zeros((len(terms), int(is_meant.sum())))
+    rows, units, counts = _together([(it.units, it.times) for it in terms])
+    mine = is_meant[units]
+    times[rows[mine], unit[units[mine]]] = counts[mine]
     day_times = np.zeros((len(terms), len(documents)))
-    for row, it in enumerate(terms):
-        mine = is_meant[it.units]
-        times[row, unit[it.units[mine]]] = it.times[mine]
-        in_days = holds[it.parts]
-        np.maximum.at(day_times[row], document[it.parts[in_days]], it.days[in_days])
-    day_lengths = np.zeros(len(documents))
-    np.maximum.at(day_lengths, of_part, held.day_lengths[parts])
-    return Matched(
+    rows, parts_of_days, counts = _together([(it.parts, it.days) for it in terms])
+    mine = holds[parts_of_days]
+    at = rows[mine], document[parts_of_days[mine]]
+    np.maximum.at(day_times, at, counts[mine])
+    day_lengths = held.day_lengths[parts]
+    if len(first):
+        day_lengths = np.maximum.reduceat(day_lengths, first)
+    return laid_out(
         tuple(held.refs[documents].tolist()),
         held.numbers[is_meant],
         np.repeat(of_part, held.sizes[parts]).astype(np.intp),
@@ -193,4 +223,14 @@ def _matched(held: _Scope, terms: Sequence[_Term], left_out: str) -> Matched:
         times,
         day_times,
         day_lengths,
+    )
+
+
+def _together(found: Sequence[tuple[Places, Floats]]) -> tuple[Places, Places, Floats]:
+    """Return what was found of several terms as (terms, places, counts)."""
+    sizes = [len(places) for places, _ in found]
+    return (
+        np.repeat(np.arange(len(found)), sizes),
+        np.concatenate([places for places, _ in found]),
+        np.concatenate([counts for _, counts in found]),
     )

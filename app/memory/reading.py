@@ -135,8 +135,10 @@ class Reader:
         prompt = self._prompt(reading.summary, lines, [*reversed(new), *told_before])
         first: tuple[Written, int] | None = None
         try:
-            written, dropped = await self._understood(
-                await self._complete(prompt, bill), reading.summary, lines
+            done = await self._complete(prompt, bill)
+            # In a thread: a long answer and a whole part take long enough to hold up requests.
+            written, dropped = await asyncio.to_thread(
+                self._understood, done, reading.summary, lines
             )
             if written is None or (written.is_whole and not written.is_prose):
                 return written, dropped
@@ -146,8 +148,9 @@ class Reader:
             why = error.message
         prompt = [prompt[0], Say("user", prompt[1].content + AGAIN.format(why=why))]
         try:
-            second, dropped = await self._understood(
-                await self._complete(prompt, bill), reading.summary, lines
+            done = await self._complete(prompt, bill)
+            second, dropped = await asyncio.to_thread(
+                self._understood, done, reading.summary, lines
             )
         except UpstreamInvalid:
             if first is None:
@@ -179,14 +182,13 @@ class Reader:
         blocks.append(block("transcript", told(lines), date=lines[0].moment))
         return [Say("system", INSTRUCTIONS.format(words=words)), Say("user", "\n".join(blocks))]
 
-    async def _understood(
+    def _understood(
         self, completion: Completion, previous: str, lines: Sequence[Line]
     ) -> tuple[Written | None, int]:
         may_halve = sum(line.tokens for line in lines) > SMALLEST_PART_TOKENS
         is_cut = completion.reason == "length"
         try:
-            # In threads: a long answer, and a whole part, take long enough to hold up requests.
-            written = await asyncio.to_thread(output.read, completion.text)
+            written = output.read(completion.text)
         except UpstreamInvalid:
             if is_cut and may_halve:
                 return None, 0
@@ -205,15 +207,13 @@ class Reader:
             *dict.fromkeys(word for line in lines for word in (line.day, line.speaker)),
             *(line.source for line in lines),
         ]
-        kept = await asyncio.to_thread(keep_supported, text, sources)
-        summary = await asyncio.to_thread(
-            cut_to_sentences,
-            kept.text.strip(),
-            lambda piece: estimate_tokens(piece) <= self._max_tokens,
+        kept = keep_supported(text, sources)
+        summary = cut_to_sentences(
+            kept.text.strip(), lambda piece: estimate_tokens(piece) <= self._max_tokens
         )
         if not summary:
             raise UpstreamInvalid("model", "the model wrote no sentence that the messages support")
-        if written.is_prose and not await asyncio.to_thread(_is_about, summary, sources):
+        if written.is_prose and not _is_about(summary, sources):
             raise UpstreamInvalid("model", "the model wrote prose that is not about the messages")
         return _with_summary(written, summary), len(kept.dropped)
 

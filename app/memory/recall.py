@@ -12,27 +12,32 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
+from app.at_once import at_once
 from app.db import Connection, Database
 from app.index.base import Filter, Index, Match, Values, namespace
 from app.lexical.terms import query_terms
 from app.llm.base import Embedder
-from app.memory.candidates import Field, of_facts, of_memories
+from app.memory.candidates import Field, embed_late, late_ids, of_facts, of_memories
 from app.memory.days import asks_for_the_latest, day_terms, without_latest
 from app.memory.entities import related
 from app.memory.fusion import Floats, faded, relevance
+from app.memory.known import KnownEpisodes
 from app.memory.listing import latest
+from app.memory.matching import Places
 from app.memory.postings import Postings
-from app.memory.recall_rows import First, Whose, read_first
+from app.memory.recall_rows import First, Whose, read_first, read_late
 from app.memory.recalled import EVER as EVER
 from app.memory.recalled import Memory as Memory
 from app.memory.recalled import Recalled as Recalled
 from app.memory.recalled import RecordType as RecordType
 from app.memory.recalled import Span as Span
 from app.memory.showing import SPARE, Fitting, Ranked, reload, show
+from app.memory.vectors import Held
 from app.memory.weighing import LEXICAL_SHARE
 from app.quarantine import BLOCKED, State
 
@@ -85,6 +90,7 @@ class Recall:
         self._clock = clock
         self._withholds = withholds
         self._postings = Postings()
+        self._episodes = KnownEpisodes()
         self._catching_up = timedelta(seconds=index.lag_seconds)
 
     async def search(
@@ -124,12 +130,16 @@ class Recall:
         else:  # a text that was pasted
             terms = await asyncio.to_thread(_terms, words)
         asked = whose, question, span, memory_type, leave_out_session
-        matches, (first, names) = await asyncio.gather(
+        matches, (first, names) = await at_once(
             self._nearest(*asked, only_keys=True),
             self._read(whose, words, terms, leave_out_session, memory_type),
         )
+        held: list[Held] = []
         if first.is_late:  # the texts tell which of them the index shows
-            matches = await self._nearest(*asked, only_keys=False)
+            matches, held = await at_once(
+                self._nearest(*asked, only_keys=False),
+                self._late(whose, late_ids(first, span, leave_out_session, memory_type)),
+            )
         field = Field(
             whose,
             self._postings,
@@ -140,25 +150,19 @@ class Recall:
             names,
             span,
             leave_out_session,
+            memory_type,
             now,
             gates.fact,
+            held,
         )
-        build = of_facts if memory_type == "fact" else of_memories
-        await build(field, self._database, self._embedder, memory_type)
+        if field.is_empty:
+            return Recalled((), told, None)
+        await embed_late(field, self._embedder)
         if recency is None:
             is_for_latest = asks_for_the_latest(words) and not day_terms(words)
             recency = max(LATEST_WEIGHT, self._recency) if is_for_latest else self._recency
-        ranked, own_miss, fact_miss = _ranked(field, gates, recency, top_k + SPARE)
-        only_facts = not ranked and own_miss is None and fact_miss is not None
-        if memory_type == "fact" or only_facts:
-            told, below = gates.fact, fact_miss
-        else:
-            told, below = gates.own, own_miss
-        fitting = Fitting(
-            field.fact_cosines, gates.fact, field.fact_places, field.fact_sessions, now
-        )
-        found = await show(self._database, whose, ranked, top_k, fitting) if ranked else ()
-        return Recalled(found, told, below)
+        # Where the database is read, other requests need not wait while much is weighed.
+        return await self._database.read(lambda c: _search(c, field, gates, recency, top_k))
 
     async def latest(
         self,
@@ -217,6 +221,11 @@ class Recall:
             only_keys=only_keys,
         )
 
+    async def _late(self, whose: Whose, session_ids: Sequence[str]) -> list[Held]:
+        if not session_ids:
+            return []
+        return await self._database.read(lambda c: read_late(c, whose, session_ids))
+
     async def _read(
         self,
         whose: Whose,
@@ -238,6 +247,7 @@ class Recall:
                 left_out or "",
                 changed_after,
                 self._postings,
+                self._episodes,
                 only_facts=memory_type == "fact",
             )
             if not names_count:
@@ -250,6 +260,25 @@ class Recall:
 def _terms(words: str) -> list[str]:
     asked = query_terms(without_latest(words))[:MOST_TERMS]
     return list(dict.fromkeys([*asked, *day_terms(words)[:MOST_TERMS]]))
+
+
+def _search(
+    connection: Connection, field: Field, gates: Gates, recency: float, top_k: int
+) -> Recalled:
+    """Weigh, rank and show."""
+    is_of_facts = field.memory_type == "fact"
+    (of_facts if is_of_facts else of_memories)(connection, field)
+    ranked, own_miss, fact_miss = _ranked(field, gates, recency, top_k + SPARE)
+    only_facts = not ranked and own_miss is None and fact_miss is not None
+    if is_of_facts or only_facts:
+        told, below = gates.fact, fact_miss
+    else:
+        told, below = gates.own, own_miss
+    fitting = Fitting(
+        field.fact_cosines, gates.fact, field.fact_places, field.fact_sessions, field.now
+    )
+    found = show(connection, field.whose, ranked, top_k, fitting) if ranked else ()
+    return Recalled(found, told, below)
 
 
 def _ranked(
@@ -271,30 +300,43 @@ def _ranked(
     final = faded(base, days, recency)
     current = np.zeros_like(passed) if gates.only_cosines else _overtake(field, passed, final)
     passed = passed | current
-    by_final, by_days = (-final).tolist(), days.tolist()
-    order = sorted(
-        np.flatnonzero(passed).tolist(),
-        key=lambda at: (by_final[at], by_days[at], weights.candidates[at].ref),
-    )
+    candidates = weights.candidates
+    best = _best(passed, final, most)
     names = ("dense", "fact", "lexical", "related", "current")
+    whys = np.array((near, by_fact, words, related, current))[:, best].T.tolist()
+    late = ("recency",) if recency >= LATEST_WEIGHT else ()
+    order = sorted(
+        zip(
+            (-final[best]).tolist(),
+            days[best].tolist(),
+            [candidates.refs[at] for at in best.tolist()],
+            best.tolist(),
+            score[best].tolist(),
+            whys,
+            strict=True,
+        )
+    )
     ranked = [
         Ranked(
-            weights.candidates[at],
-            float(score[at]),
-            float(final[at]),
-            (
-                *(
-                    n
-                    for n, it in zip(names, (near, by_fact, words, related, current), strict=True)
-                    if it[at]
-                ),
-                *(["recency"] if recency >= LATEST_WEIGHT else []),
-            ),
-            field.rows.get(weights.candidates[at].ref),
+            candidates.one(at),
+            cosine,
+            -below,
+            (*compress(names, why), *late),
+            field.rows.get(ref),
         )
-        for at in order[:most]
+        for below, _, ref, at, cosine, why in order[:most]
     ]
     return ranked, _miss(own, gates.own, passed), _miss(fact, gates.fact, passed)
+
+
+def _best(passed: Passed, final: Floats, most: int) -> Places:
+    """Return the places of the `most` best that passed, and of what ties with them."""
+    places = passed.nonzero()[0]
+    if len(places) > most:
+        scores = final[places]
+        least = np.partition(scores, len(scores) - most)[len(scores) - most]
+        places = places[scores >= least]
+    return places
 
 
 def _overtake(field: Field, passed: Passed, final: Floats) -> Passed:

@@ -1,4 +1,4 @@
-"""What recall reads from SQL: three reads, each in one go.
+"""What recall reads from SQL, each statement in the transaction of its caller.
 
 Touches: `episodes`, `facts`, `messages`, `sessions`, the lexical index. What the quarantine list
 withholds is not among it.
@@ -19,9 +19,9 @@ from app.db.tables import episodes, facts, messages, sessions
 from app.lexical import store
 from app.lexical.store import Hit, Size
 from app.lexical.terms import query_terms
-from app.memory.base import Fact
-from app.memory.episodes import Episode
-from app.memory.fact_rows import own_names
+from app.memory.base import USER, Fact
+from app.memory.keys import fact_key
+from app.memory.known import NOBODY, Known, KnownEpisodes
 from app.memory.lexicon import NOTED, SAID
 from app.memory.matching import Matched
 from app.memory.postings import Postings
@@ -39,17 +39,8 @@ _episode, _fact = episodes.c, facts.c
 _EPISODE_SHOWN = shown("episode", _episode.session_id)
 _FACT_SHOWN = shown("fact", _fact.fact_id)
 
-_SESSIONS = sa.select(
-    _episode.session_id,
-    *(sa.type_coerce(at, sa.BigInteger) for at in (_episode.started_at, _episode.ended_at)),
-    sa.type_coerce(_episode.updated_at, sa.BigInteger),
-    _episode.covered_seq,
-    sa.or_(
-        _episode.indexed_version < _episode.version,
-        _episode.updated_at > sa.bindparam("changed_after", type_=_episode.updated_at.type),
-    ),
-).where(_episode.tenant_id == _TENANT, _episode.user_id == _USER, _EPISODE_SHOWN)
-_EPISODES = sa.select(episodes).where(
+SUMMARY = (_episode.session_id, _episode.text, _episode.ended_at, _episode.created_at)
+_SUMMARIES = sa.select(*SUMMARY).where(
     _episode.tenant_id == _TENANT,
     _episode.user_id == _USER,
     _episode.session_id.in_(_IDS),
@@ -93,8 +84,21 @@ _MY_FACTS = sa.select(facts).where(_fact.tenant_id == _TENANT, _fact.user_id == 
 _FACTS_BY_ID = _MY_FACTS.where(_fact.fact_id.in_(_IDS))
 _AT_PLACES = sa.tuple_(_fact.session_id, _fact.number).in_(sa.bindparam("places", expanding=True))
 _FACTS_BY_PLACE = _MY_FACTS.where(_AT_PLACES)
+_OF_LATE = (
+    _MY_FACTS.where(_fact.number.is_(None))
+    .order_by(_fact.updated_at.desc())
+    .limit(RECENT)
+    .subquery()
+)
 _TOLD_OF_LATE = (
-    _MY_FACTS.where(_fact.number.is_(None)).order_by(_fact.updated_at.desc()).limit(RECENT)
+    sa.select(_OF_LATE)
+    .where(
+        sa.or_(
+            _OF_LATE.c.indexed_version < _OF_LATE.c.version,
+            _OF_LATE.c.updated_at > sa.bindparam("changed_after", type_=_fact.updated_at.type),
+        )
+    )
+    .order_by(_OF_LATE.c.updated_at.desc())
 )
 _CLUE: tuple[sa.ColumnElement[Any], ...] = (
     _fact.fact_id,
@@ -119,8 +123,15 @@ _HOLDING = _MY_CLUES.where(
     ),
 ).limit(2)
 _CLUES = _MY_CLUES.where(_fact.fact_id.in_(_IDS))
-_READ_FACTS = sa.select(sa.func.count()).where(
-    _fact.tenant_id == _TENANT, _fact.user_id == _USER, _fact.number.is_not(None)
+# How many facts there are, and how many of them were read in what was said; and what the user is
+# called, a row each.
+_COUNTS_AND_NAMES = sa.union_all(
+    sa.select(sa.cast(sa.null(), sa.Text), sa.func.count(), sa.func.count(_fact.number)).where(
+        _fact.tenant_id == _TENANT, _fact.user_id == _USER
+    ),
+    sa.select(_fact.value, sa.literal_column("0"), sa.literal_column("0")).where(
+        _fact.tenant_id == _TENANT, _fact.user_id == _USER, _fact.key == fact_key(USER, "name")
+    ),
 )
 _CLUES_BY_PLACE = _MY_CLUES.where(_AT_PLACES)
 
@@ -141,24 +152,19 @@ class Whose:
         return self.params(withheld=list(self.withheld), **more)
 
 
-class Known(NamedTuple):
-    """An episode without its text. `is_late`: the index does not hold it yet.
-
-    Its times are microseconds since the epoch: to make datetimes of all that a user has takes long.
-    """
+class Summary(NamedTuple):
+    """What is shown of an episode. ended_at: its conversation's end; created_at: its own."""
 
     session_id: str
-    started_at: int
-    ended_at: int
-    updated_at: int
-    covered_seq: int
-    is_late: bool
+    text: str
+    ended_at: datetime
+    created_at: datetime
 
 
 class Clue(NamedTuple):
     """What recall needs of a fact to rank it; `number` is None if it stands alone.
 
-    Its times are microseconds since the epoch, as those of `Known`.
+    Its times are microseconds since the epoch: to make datetimes of many takes long.
     """
 
     fact_id: str
@@ -181,9 +187,13 @@ class Clue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """What is read beside the query of the index. noted_hits: where only facts are asked for."""
+    """What is read beside the query of the index.
 
-    known: Sequence[Known]
+    noted_hits: where only facts are asked for. has_alone: whether facts stand alone; told: those of
+    them that the index may not show yet.
+    """
+
+    known: Known
     terms: Sequence[str]
     said: Matched
     said_size: Size
@@ -192,11 +202,12 @@ class First:
     noted_hits: Sequence[Hit]
     recent: Sequence[Any]
     facts_a_message: float
+    has_alone: bool
     told: Sequence[Fact]
 
     @property
     def is_late(self) -> bool:
-        return bool(self.told) or any(one.is_late for one in self.known)
+        return bool(self.told) or bool(self.known.is_late.any())
 
 
 def read_first(
@@ -206,41 +217,47 @@ def read_first(
     left_out: str,
     changed_after: datetime,
     postings: Postings,
+    episodes_of: KnownEpisodes,
     *,
     only_facts: bool,
 ) -> First:
     """Read the user's sessions, where the question's words are, and what is newer than the index.
 
     left_out: a session that is no candidate; its words count nowhere, however long it is.
-    A session is `is_late` also if it changed after `changed_after`: an index may take a while to
-    show what it has acknowledged.
+    What changed after `changed_after` is late, as `KnownEpisodes.read` says.
     """
     since = whose.shown(changed_after=changed_after)
-    known = [] if only_facts else list(map(Known._make, connection.execute(_SESSIONS, since).all()))
-    scopes = [store.scope_of(kind, whose.tenant_id, whose.user_id) for kind in (SAID, NOTED)]
-    states = store.states(connection, *scopes)
-    sizes = [
-        store.size(connection, scope, left_out=left_out, whole=state)
-        for scope, state in zip(scopes, states, strict=True)
-    ]
-    read_facts = int(connection.execute(_READ_FACTS, whose.params()).scalar_one())
-    told = [Fact(*row) for row in connection.execute(_TOLD_OF_LATE, whose.shown())]
-    worth = _worth_a_look(connection, scopes, sizes, _of_others(connection, whose, terms))
+    scopes = (
+        store.scope_of(SAID, whose.tenant_id, whose.user_id),
+        store.scope_of(NOTED, whose.tenant_id, whose.user_id),
+    )
+    (said, said_size), (noted, noted_size) = store.states(connection, scopes, left_out=left_out)
+    known = NOBODY
+    if not only_facts:
+        known = episodes_of.read(connection, whose.shown(), noted, changed_after)
+    counted = connection.execute(_COUNTS_AND_NAMES, whose.params()).all()
+    every, read_facts = sum([every for _, every, _ in counted]), sum([n for _, _, n in counted])
+    told = connection.execute(_TOLD_OF_LATE, since).all() if every > read_facts else ()
+    asked = _of_others([name for name, _, _ in counted if name is not None], terms)
+    worth = _worth_a_look(connection, scopes, (said_size, noted_size), asked)
+    if not only_facts:  # of both at once: the notes are looked into next
+        postings.learn(connection, dict(zip(scopes, (said, noted), strict=True)), worth)
     return First(
         known=known,
         terms=worth,
         said=postings.find(
-            connection, scopes[0], states[0], [] if only_facts else worth, left_out=left_out
+            connection, scopes[0], said, [] if only_facts else worth, left_out=left_out
         ),
-        said_size=sizes[0],
-        noted=states[1],
-        noted_size=sizes[1],
+        said_size=said_size,
+        noted=noted,
+        noted_size=noted_size,
         noted_hits=store.lookup(connection, scopes[1], worth, left_out=left_out)
         if only_facts
         else [],
-        facts_a_message=read_facts / max(sum(one.covered_seq for one in known), 1),
+        facts_a_message=read_facts / max(int(known.covered_seq.sum()), 1),
         recent=read_recent(connection, whose, left_out),
-        told=[f for f in told if f.indexed_version < f.version or f.updated_at > changed_after],
+        has_alone=every > read_facts,
+        told=[Fact(*row) for row in told],
     )
 
 
@@ -259,10 +276,10 @@ def read_clues(
     found: dict[str, Clue] = {}
     for some in in_parts(places):
         rows = connection.execute(_CLUES_BY_PLACE, whose.shown(places=some)).all()
-        found.update((row[0], Clue._make(row)) for row in rows)
+        found |= {row[0]: Clue(*row) for row in rows}
     for ids in in_parts(fact_ids):
         rows = connection.execute(_CLUES, whose.shown(ids=ids)).all()
-        found.update((row[0], Clue._make(row)) for row in rows)
+        found |= {row[0]: Clue(*row) for row in rows}
     return found
 
 
@@ -298,27 +315,26 @@ def read_texts(
     session_ids: Collection[str],
     fact_ids: Collection[str],
     places: Collection[tuple[str, int]],
-) -> tuple[dict[str, Episode], dict[str, Fact]]:
+) -> tuple[dict[str, Summary], dict[str, Fact]]:
     """Read what is shown: episodes by session, facts by id; these also by session and number."""
     shown = {
-        row.session_id: Episode(*row)
+        row[0]: Summary(*row)
         for ids in in_parts(session_ids)
-        for row in connection.execute(_EPISODES, whose.shown(ids=ids))
+        for row in connection.execute(_SUMMARIES, whose.shown(ids=ids)).all()
     }
     rows: list[Any] = []
     for ids in in_parts(fact_ids):
-        rows += connection.execute(_FACTS_BY_ID, whose.shown(ids=ids))
+        rows += connection.execute(_FACTS_BY_ID, whose.shown(ids=ids)).all()
     for some in in_parts(places):
-        rows += connection.execute(_FACTS_BY_PLACE, whose.shown(places=some))
+        rows += connection.execute(_FACTS_BY_PLACE, whose.shown(places=some)).all()
     return shown, {row.fact_id: Fact(*row) for row in rows}
 
 
-def _of_others(connection: Connection, whose: Whose, terms: Sequence[str]) -> Sequence[str]:
-    """Return the terms without the user's own name; but never none.
+def _of_others(names: Sequence[str], terms: Sequence[str]) -> Sequence[str]:
+    """Return the terms without the user's own names; but never none.
 
     "Where does Ann work?" asks, of Ann's memory, where she works: she says "I" there.
     """
-    names = own_names(connection, whose.tenant_id, whose.user_id)
     own = {term for name in names for term in query_terms(name)}
     return [term for term in terms if term not in own] or terms
 

@@ -146,7 +146,7 @@ def _told_apart(drafts: Sequence[Draft], stored: Sequence[Point]) -> list[Draft]
     return [
         draft
         if draft.point.session_id
-        else replace(draft, point=replace(draft.point, seq=next(numbers)))
+        else Draft(draft.fact, replace(draft.point, seq=next(numbers)))
         for draft in drafts
     ]
 
@@ -230,14 +230,14 @@ def _wanted(
         wanted.append(_told(connection, base, mine or [base], period, changes))
     for n, period in enumerate(found):
         following = wanted[n + 1].fact_id if period.is_superseded else None
-        wanted[n] = replace(wanted[n], superseded_by=following)
+        if wanted[n].superseded_by != following:
+            wanted[n] = wanted[n].but(superseded_by=following)
     return wanted
 
 
 def _split_off(fact: Fact, now: datetime) -> Fact:
     """Return a fact like another, for a time when its value held again."""
-    return replace(
-        fact,
+    return fact.but(
         fact_id=uuid.uuid4().hex,
         session_id=None,
         number=None,
@@ -257,8 +257,7 @@ def _told(
     session_id = first.session_id or None
     is_at_home = session_id == base.session_id and base.version > 0
     number = base.number if is_at_home else _next_number(connection, base, session_id, changes)
-    return replace(
-        base,
+    return base.but(
         value=first.value,
         statement=first.statement,
         said_by=first.said_by,

@@ -44,16 +44,18 @@ class Alike:
     def __init__(self, facts: Iterable[Known]) -> None:
         self._same: dict[tuple[str, str, bool], Known] = {}
         self._of_value: defaultdict[tuple[str, str, bool], list[Known]] = defaultdict(list)
-        self._with_word: defaultdict[tuple[str, str, bool], list[Known]] = defaultdict(list)
+        self._of_key: defaultdict[tuple[str, bool], list[Known]] = defaultdict(list)
+        self._with_word: dict[tuple[str, bool], dict[str, list[Known]]] = {}  # of keys asked for
         for fact in facts:
             self.add(fact)
 
     def add(self, fact: Known) -> None:
-        kind = fact.is_recommendation
-        self._same.setdefault((fact.key, fact.value_key, kind), fact)
-        self._of_value[_subject(fact.key), fact.value_key, kind].append(fact)
-        for word in _words(fact.statement):
-            self._with_word[fact.key, word, kind].append(fact)
+        key = fact.key, fact.is_recommendation
+        self._same.setdefault((fact.key, fact.value_key, fact.is_recommendation), fact)
+        self._of_value[_subject(fact.key), fact.value_key, fact.is_recommendation].append(fact)
+        self._of_key[key].append(fact)
+        if (with_word := self._with_word.get(key)) is not None:
+            _add_words(with_word, fact)
 
     def adopt(self, fact: Fact) -> Fact:
         """Return a found fact under the key and value of one that says the same, if there is one.
@@ -67,7 +69,7 @@ class Alike:
         if same is not None:
             is_many = fact.is_many or same.is_many
             return replace(fact, value_key=same.value_key, is_many=is_many)
-        for other in self._of_value[_subject(fact.key), fact.value_key, kind]:
+        for other in self._of_value.get((_subject(fact.key), fact.value_key, kind), ()):
             if _words(other.statement) == _words(fact.statement):
                 is_many = other.is_many
                 return replace(fact, key=other.key, predicate=other.predicate, is_many=is_many)
@@ -75,12 +77,22 @@ class Alike:
 
     def _nearly_same(self, fact: Fact, kind: bool) -> Known | None:
         """Look among those that share the rarest word of the value: they all have to have it."""
+        key = fact.key, kind
+        if key not in self._of_key:
+            return None
+        if (with_word := self._with_word.get(key)) is None:
+            with_word = self._with_word[key] = {}
+            for other in self._of_key[key]:
+                _add_words(with_word, other)
         words = _words(fact.statement)
         telling = words.intersection(fact.value_key.split()) or words
-        others = min(
-            (self._with_word[fact.key, word, kind] for word in telling), key=len, default=[]
-        )
+        others = min((with_word.get(word, []) for word in telling), key=len, default=[])
         return next((other for other in others if _nearly(fact, other)), None)
+
+
+def _add_words(with_word: dict[str, list[Known]], fact: Known) -> None:
+    for word in _words(fact.statement):
+        with_word.setdefault(word, []).append(fact)
 
 
 def _nearly(fact: Fact, other: Known) -> bool:

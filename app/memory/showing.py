@@ -17,9 +17,8 @@ from app.db import Connection, Database
 from app.db.tables import messages, sessions
 from app.index.base import vector_id
 from app.memory.base import Fact
-from app.memory.episodes import Episode
 from app.memory.fusion import apart
-from app.memory.recall_rows import SAID_COLUMNS, Whose, read_texts
+from app.memory.recall_rows import SAID_COLUMNS, Summary, Whose, read_texts
 from app.memory.recalled import FACT, MESSAGE, Memory
 from app.memory.weighing import Candidate
 from app.sessions.rows import of_session
@@ -66,40 +65,72 @@ class Fitting:
         return -self.cosines.get(fact.fact_id, 0.0) - share, fact.number or 0
 
 
-async def show(
-    database: Database, whose: Whose, ranked: Sequence[Ranked], top_k: int, fitting: Fitting
+def show(
+    connection: Connection, whose: Whose, ranked: Sequence[Ranked], top_k: int, fitting: Fitting
 ) -> tuple[Memory, ...]:
     """Return the first `top_k` as memories; what says about the same as another steps back."""
     some = ranked[: top_k + SPARE]
-    found: list[Memory] = []
+    read = _Read()
+    found: list[Ranked] = []
+    texts: list[str] = []
     for part in (some[: top_k + NEXT], some[top_k + NEXT :]):
         if part:
-            found += await _load(database, whose, part, fitting)
-        first, later = apart([memory.text for memory in found])
+            read.add(connection, whose, part, fitting)
+        for one in part:
+            if (text := read.text(one)) is not None:
+                found.append(one)
+                texts.append(text)
+        first, later = apart(texts)
         if len(first) >= top_k:  # what comes behind these can't step forward
             break
-    return tuple(found[at] for at in (first + later)[:top_k])
+    return tuple([read.memory(found[at]) for at in (first + later)[:top_k]])
 
 
-async def _load(
-    database: Database, whose: Whose, some: Sequence[Ranked], fitting: Fitting
-) -> list[Memory]:
-    """Return what is still there, in its order."""
-    ids = {one.candidate.session_id for one in some if one.candidate.kind == "episode"}
-    alone = {str(one.row) for one in some if one.candidate.kind == "fact"}
-    places = [place for place in fitting.places if place[0] in ids]
-    episodes, facts = await database.read(
-        lambda c: read_texts(c, whose, ids, fitting.near(ids) | alone, places)
-    )
-    fit: defaultdict[str, list[Fact]] = defaultdict(list)
-    for fact in sorted(facts.values(), key=fitting.order):
-        if fact.session_id and fact.number is not None and fact.holds(fitting.at):
-            fit[fact.session_id].append(fact)
-    return [
-        memory
-        for one in some
-        if (memory := _memory(one, episodes, facts, fit[one.candidate.session_id])) is not None
-    ]
+class _Read:
+    """What was read to show what passed: of each session also the facts that fit best."""
+
+    def __init__(self) -> None:
+        self._summaries: dict[str, Summary] = {}
+        self._facts: dict[str, Fact] = {}
+        self._fit: defaultdict[str, list[Fact]] = defaultdict(list)
+
+    def add(
+        self, connection: Connection, whose: Whose, some: Sequence[Ranked], fitting: Fitting
+    ) -> None:
+        ids = {one.candidate.session_id for one in some if one.candidate.kind == "episode"}
+        alone = {str(one.row) for one in some if one.candidate.kind == "fact"}
+        places = [place for place in fitting.places if place[0] in ids]
+        summaries, facts = read_texts(connection, whose, ids, fitting.near(ids) | alone, places)
+        self._summaries |= summaries
+        self._facts |= facts
+        for fact in sorted(facts.values(), key=fitting.order):
+            if fact.session_id and fact.number is not None and fact.holds(fitting.at):
+                self._fit[fact.session_id].append(fact)
+
+    def text(self, one: Ranked) -> str | None:
+        """Return None for what went meanwhile."""
+        match one.candidate.kind:
+            case "message":
+                return _line(one.row)
+            case "fact":
+                fact = self._facts.get(one.row)
+                return None if fact is None else fact.statement
+            case "episode":
+                summary = self._summaries.get(one.candidate.session_id)
+                return None if summary is None else summary.text
+
+    def memory(self, one: Ranked) -> Memory:
+        """Return what has a text as a memory."""
+        ranked = (one.score, one.relevance, one.why)
+        match one.candidate.kind:
+            case "message":
+                return message_memory(one.row, *ranked)
+            case "fact":
+                return fact_memory(self._facts[one.row], *ranked)
+            case "episode":
+                session_id = one.candidate.session_id
+                fit = tuple(self._fit[session_id][:MOST_FACTS])
+                return episode_memory(self._summaries[session_id], *ranked, fit)
 
 
 async def reload(
@@ -119,8 +150,8 @@ async def reload(
     def read(connection: Connection) -> list[Memory]:
         rows = connection.execute(_said(whose, said, until)).all() if said else []
         texts = {(row.session_id, row.seq): row for row in rows}
-        episodes, facts = read_texts(connection, whose, whole, named, ())
-        old = {id: one for id, one in episodes.items() if one.created_at <= until}
+        summaries, facts = read_texts(connection, whose, whole, named, ())
+        old = {id: one for id, one in summaries.items() if one.created_at <= until}
         held = {id: fact for id, fact in facts.items() if fact.created_at <= until}
         again = (_again(one, texts, old, held) for one in used)
         return [memory for memory in again if memory is not None]
@@ -128,68 +159,68 @@ async def reload(
     return await database.read(read)
 
 
-def episode_memory(episode: Episode) -> Memory:
-    """Return an episode as a memory without a score, for a listing."""
+def episode_memory(
+    summary: Summary,
+    score: float = 0.0,
+    relevance: float = 0.0,
+    why: tuple[str, ...] = (),
+    facts: tuple[Fact, ...] = (),
+) -> Memory:
+    """Return an episode as a memory; without a score, for a listing."""
     return Memory(
-        id=vector_id(episode.session_id),
+        id=vector_id(summary.session_id),
         memory_type="episode",
-        session_id=episode.session_id,
-        score=0.0,
-        text=episode.text,
-        created_at=episode.ended_at,
+        session_id=summary.session_id,
+        score=score,
+        text=summary.text,
+        created_at=summary.ended_at,
+        relevance=relevance,
+        why=why,
+        facts=facts,
     )
 
 
-def fact_memory(fact: Fact) -> Memory:
-    """Return a fact as a memory without a score."""
+def fact_memory(
+    fact: Fact, score: float = 0.0, relevance: float = 0.0, why: tuple[str, ...] = ()
+) -> Memory:
+    """Return a fact as a memory; without a score, for a listing."""
     return Memory(
         id=f"{FACT}{fact.fact_id}",
         memory_type="fact",
         session_id=fact.session_id or "",
-        score=0.0,
+        score=score,
         text=fact.statement,
         created_at=fact.learned_at,
+        relevance=relevance,
+        why=why,
         facts=(fact,),
     )
 
 
-def message_memory(row: Any) -> Memory:
-    """Return a message that no summary covers yet as a memory without a score."""
+def message_memory(
+    row: Any, score: float = 0.0, relevance: float = 0.0, why: tuple[str, ...] = ()
+) -> Memory:
+    """Return a message that no summary covers yet as a memory; without a score, for a listing."""
     return Memory(
         id=f"{vector_id(row.session_id)}{MESSAGE}{row.seq}",
         memory_type="message",
         session_id=row.session_id,
-        score=0.0,
-        text=f"{row.speaker or 'User'}: {row.content}",
+        score=score,
+        text=_line(row),
         created_at=row.created_at,
+        relevance=relevance,
+        why=why,
     )
 
 
-def _memory(
-    one: Ranked,
-    episodes: Mapping[str, Episode],
-    facts: Mapping[str, Fact],
-    fit: Sequence[Fact],
-) -> Memory | None:
-    """Return None for what went meanwhile."""
-    if one.candidate.kind == "message":
-        bare = message_memory(one.row)
-    elif one.candidate.kind == "fact":
-        if one.row not in facts:
-            return None
-        bare = fact_memory(facts[one.row])
-    elif one.candidate.session_id in episodes:
-        episode = episodes[one.candidate.session_id]
-        bare = replace(episode_memory(episode), facts=tuple(fit[:MOST_FACTS]))
-    else:
-        return None
-    return replace(bare, score=one.score, relevance=one.relevance, why=one.why)
+def _line(row: Any) -> str:
+    return f"{row.speaker or 'User'}: {row.content}"
 
 
 def _again(
     used: Mapping[str, Any],
     texts: Mapping[tuple[str, int], Any],
-    episodes: Mapping[str, Episode],
+    summaries: Mapping[str, Summary],
     facts: Mapping[str, Fact],
 ) -> Memory | None:
     place = _said_at(used)
@@ -199,8 +230,8 @@ def _again(
         fact = facts.get(used["id"].removeprefix(FACT))
         bare = None if fact is None else fact_memory(fact)
     else:
-        episode = episodes.get(used["session_id"])
-        bare = None if episode is None else episode_memory(episode)
+        summary = summaries.get(used["session_id"])
+        bare = None if summary is None else episode_memory(summary)
     if bare is None:
         return None
     return replace(

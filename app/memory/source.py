@@ -26,6 +26,13 @@ MAX_DATE_WORDS = 3  # a source with a date and hardly a word tells the day of a 
 DATES = frozenset({"iso", "dmy", "east", "day", "month", "pair"})
 _ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|[日号號])", re.IGNORECASE)
 _LETTERS = re.compile(r"[^\W\d_]+")
+_DIGITS = re.compile(r"\d+")
+_NO_DIGITS = re.compile(r"\D")
+_RUN = re.compile(r"\d[\d ()./-]{5,}\d")  # a telephone number, maybe
+_SCHEME = re.compile(r"^(?:https?://)?(?:www\.)?")
+_JOINERS = re.compile(r"[-_/#\s]")
+_HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_FIRST_STEMMED, _LAST_STEMMED = "\u0370", "\u052f"  # Greek and Cyrillic
 
 
 class Source:
@@ -48,43 +55,64 @@ class Source:
         self.stems: set[str] = set()
         if base is not None:
             self._start_from(base)
+        taken: set[str] = set()  # words
         for text in map(plain, texts):
-            tokens = list(scan(text))
-            for before, token in zip(["", *(token.text for token in tokens)], tokens, strict=False):
-                self._take(token, fold(before))
-            if sum(token.kind == "word" for token in tokens) <= MAX_DATE_WORDS:
-                self._told.update(day for token in tokens for day in whole_days(token))
-            runs = re.findall(r"\d[\d ()./-]{5,}\d", text)
-            self.digits += ",".join(["", *(re.sub(r"\D", "", run) for run in runs)])
+            words, before = 0, ""
+            others: list[Token] = []
+            for token in scan(text):
+                if token.kind == "word":
+                    words += 1
+                    if token.text not in taken:
+                        taken.add(token.text)
+                        self._take_word(token.text)
+                else:
+                    others.append(token)
+                    self._take(token, before)
+                before = token.text
+            if words <= MAX_DATE_WORDS:
+                self._told.update(day for token in others for day in whole_days(token))
+            for run in _RUN.findall(text):
+                self.digits += "," + _NO_DIGITS.sub("", run)
         self.anchors = self._told or self.dates
-        self.stems |= {_stem(word) for word in self.words - (base.words if base else set())}
+        self.stems |= {
+            _stem(word) if _FIRST_STEMMED <= word[:1] <= _LAST_STEMMED else word
+            for word in self.words - (base.words if base else set())
+        }
 
     def _start_from(self, base: Source) -> None:
         for name in _SETS:
             getattr(self, name).update(getattr(base, name))
         self.digits = base.digits
 
-    def _take(self, token: Token, before: str) -> None:
-        kind, text = token.kind, token.text
+    def _take_word(self, text: str) -> None:
         folded = fold(text)
-        self.words.update(_word_forms(text))
+        self.words.add(folded)
+        if not (text.isascii() and text.isalpha() and text[1:].islower()):
+            self.words.update(_parts(text))
+        if number := w.FOREIGN_NUMBERS.get(folded):
+            self.numbers.add(str(number))
+        if (shift := w.SHIFTS.get(folded)) is not None:
+            self.shifts.add(shift)
+
+    def _take(self, token: Token, before: str) -> None:
+        """Take what is not a word; `before` is the token before it."""
+        kind, text = token.kind, token.text
+        self.words.add(fold(text))
+        self.words.update(_parts(text))
         if kind in DATES:
-            self._take_date(kind, text, before)
+            self._take_date(kind, text, fold(before))
             self.dates.update(whole_days(token))
         if kind in {"number", "dmy"}:
             self.numbers |= values(text.rstrip(". "))
             self.ordinals.update(int(n) for n in _ORDINAL.findall(text))
         if kind in {"pair", "code", "url", "clock"} or (kind == "number" and _is_row(text)):
-            self.numbers.update(canonical(n) for n in re.findall(r"\d+", text))
+            self.numbers.update(canonical(n) for n in _DIGITS.findall(text))
         if kind == "clock":
             self.minutes |= minutes(text)
         elif kind == "weekday":
             self.weekdays.add(weekday_of(text))
         elif kind == "counted":
             self.numbers.update(str(n) for n in [count(text), *enumerated(text)])
-        elif kind == "word":
-            self.numbers.update(str(n) for n in [w.FOREIGN_NUMBERS.get(folded)] if n)
-            self.shifts.update(n for n in [w.SHIFTS.get(folded)] if n is not None)
         elif kind != "number" or not values(text):
             self.codes.add(squeeze(text))
 
@@ -123,7 +151,7 @@ class Source:
         return weekday in self.weekdays | known | shifted
 
     def has_number(self, text: str) -> bool:
-        figures = [canonical(n) for n in re.findall(r"\d+", text)]
+        figures = [canonical(n) for n in _DIGITS.findall(text)]
         ordinal = _ORDINAL.fullmatch(text)
         run = "".join(re.findall(r"\d", text))
         return bool(
@@ -145,7 +173,7 @@ class Source:
         return (
             min(map(len, parts)) > 1  # a letter occurs everywhere
             and self.words.issuperset(capitals)
-            and self.numbers.issuperset(canonical(n) for n in re.findall(r"\d+", text))
+            and self.numbers.issuperset(canonical(n) for n in _DIGITS.findall(text))
         )
 
     def has_word(self, word: str) -> bool:
@@ -178,12 +206,11 @@ def _is_row(text: str) -> bool:
 
 def squeeze(text: str) -> str:
     """Return an address or identifier without what may vary in its spelling."""
-    text = re.sub(r"^(?:https?://)?(?:www\.)?", "", fold(text)).rstrip(".,;:!?)*/")
-    return text if "@" in text or "." in text else re.sub(r"[-_/#\s]", "", text)
+    text = _SCHEME.sub("", fold(text)).rstrip(".,;:!?)*/")
+    return text if "@" in text or "." in text else _JOINERS.sub("", text)
 
 
-def _word_forms(text: str) -> Iterator[str]:
-    yield fold(text)
+def _parts(text: str) -> Iterator[str]:
     for word in _LETTERS.findall(text):
         yield fold(word)
         yield from humps(word)
@@ -191,13 +218,13 @@ def _word_forms(text: str) -> Iterator[str]:
 
 def humps(word: str) -> list[str]:
     """Return the folded parts of a CamelCase name, unless one is too short to mean anything."""
-    parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", word) if word.isascii() else []
+    parts = _HUMPS.findall(word) if word.isascii() else []
     return [part.lower() for part in parts] if min(map(len, parts), default=0) > 2 else []
 
 
 def _stem(word: str) -> str:
     """Return a folded Cyrillic or Greek word without its endings; other words as they are."""
-    if not "\u0370" <= word[:1] <= "\u052f" or len(word) > 40:
+    if not _FIRST_STEMMED <= word[:1] <= _LAST_STEMMED or len(word) > 40:
         return word
     bare = re.match(r"(.{3,}?)(?:[аеиоуыюяь]|[аеиоыя][мх]|[ое][вг]|[αειουης])*$", word)
     return bare[1] if bare else word

@@ -22,19 +22,38 @@ from app.memory import entities, fact_rows, lexicon
 from app.memory.believing import Believed
 from app.quarantine import look_at
 from app.sessions.base import Message, Session
-from app.sessions.rows import IN_SESSION, lock_session, of_session
+from app.sessions.rows import IN_SESSION, THIS_SESSION, lock_session, of_session
 
-_COUNTS = sa.select(
-    episodes.c.version, episodes.c.dropped_sentences, episodes.c.refused_facts
-).where(
+_THIS_EPISODE = sa.and_(
     episodes.c.tenant_id == sa.bindparam("tenant"),
     episodes.c.session_id == sa.bindparam("session"),
 )
-
-_COVERED_UP_TO = sa.select(episodes.c.covered_seq).where(
-    episodes.c.tenant_id == sa.bindparam("tenant"),
-    episodes.c.session_id == sa.bindparam("session"),
+_BEFORE = sa.select(
+    episodes.c.covered_seq,
+    episodes.c.version,
+    episodes.c.dropped_sentences,
+    episodes.c.refused_facts,
+).where(_THIS_EPISODE)
+_COVER = (
+    sessions.update()
+    .where(THIS_SESSION)
+    .values(covered_seq=sa.bindparam("up_to"), memory_revision=sa.bindparam("revision"))
 )
+_CHANGED = (
+    "version",
+    "text",
+    "covered_seq",
+    "dropped_sentences",
+    "refused_facts",
+    "ended_at",
+    "updated_at",
+)
+_CHANGE = (
+    episodes.update()
+    .where(_THIS_EPISODE)
+    .values({name: sa.bindparam(f"new_{name}", type_=episodes.c[name].type) for name in _CHANGED})
+)
+_NEW_EPISODE = episodes.insert()
 
 _LEAVE_UNREAD = (
     messages.update()
@@ -84,18 +103,18 @@ def store(
         raise jobs.LostClaim
     if current.memory_revision != session.memory_revision:
         return False
-    connection.execute(
-        sessions.update()
-        .where(of_session(sessions, tenant_id, session_id))
-        .values(covered_seq=news[-1].seq, memory_revision=session.memory_revision + 1)
-    )
-    _take_back(connection, session, timezone, now)
+    here = {"tenant": tenant_id, "session": session_id}
+    covered = {"up_to": news[-1].seq, "revision": session.memory_revision + 1}
+    connection.execute(_COVER, here | covered)
+    before = connection.execute(_BEFORE, here).first()
+    if before is not None and before.covered_seq > session.covered_seq:
+        _take_back(connection, session, timezone, now)
+        before = connection.execute(_BEFORE, here).one()
     if learned is None or not consents.within(connection, tenant_id, user_id).memory_enabled:
-        here = {"tenant": tenant_id, "session": session_id}
         unread = {"first": session.covered_seq + 1, "last": news[-1].seq}
         connection.execute(_LEAVE_UNREAD, here | unread)
         return True
-    _store_episode(connection, session, news, said, learned, now)
+    _store_episode(connection, session, news, said, learned, now, before)
     believed = learned.believed
     fact_rows.take(connection, tenant_id, user_id, session_id, believed.facts, now)
     entities.take(
@@ -118,9 +137,6 @@ def index_words_anew(
 
 def _take_back(connection: Connection, session: Session, timezone: str, now: datetime) -> None:
     """Take messages that are covered once more out of the indexes: a turn was answered late."""
-    which = {"tenant": session.tenant_id, "session": session.session_id}
-    if (connection.execute(_COVERED_UP_TO, which).scalar() or 0) <= session.covered_seq:
-        return
     indexed = episodes.c.indexed_seq
     connection.execute(
         episodes.update()
@@ -144,12 +160,12 @@ def _store_episode(
     said: Sequence[Message],
     learned: Learned,
     now: datetime,
+    before: Any | None,
 ) -> None:
-    which = {"tenant": session.tenant_id, "session": session.session_id}
+    """Store the episode in place of the one before, if there was one."""
     looked = look_at(session.session_id, learned.summary, session.user_id)
     quarantine.note(connection, session.tenant_id, "episode", [looked], now)
-    before = connection.execute(_COUNTS, which).first()
-    version, dropped, refused = (0, 0, 0) if before is None else before
+    version, dropped, refused = (0, 0, 0) if before is None else before[1:]
     changed: dict[str, Any] = {
         "version": max(session.memory_revision, version) + 1,
         "text": learned.summary,
@@ -160,20 +176,16 @@ def _store_episode(
         "updated_at": now,
     }
     if before is not None:
-        connection.execute(
-            episodes.update()
-            .where(of_session(episodes, session.tenant_id, session.session_id))
-            .values(**changed)
-        )
+        here = {"tenant": session.tenant_id, "session": session.session_id}
+        connection.execute(_CHANGE, here | {f"new_{name}": new for name, new in changed.items()})
         return
-    connection.execute(
-        episodes.insert().values(
-            tenant_id=session.tenant_id,
-            session_id=session.session_id,
-            user_id=session.user_id,
-            indexed_version=0,
-            started_at=said[0].created_at,
-            created_at=now,
-            **changed,
-        )
-    )
+    new = {
+        "tenant_id": session.tenant_id,
+        "session_id": session.session_id,
+        "user_id": session.user_id,
+        "indexed_version": 0,
+        "started_at": said[0].created_at,
+        "created_at": now,
+        **changed,
+    }
+    connection.execute(_NEW_EPISODE, new)

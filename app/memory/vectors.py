@@ -19,7 +19,7 @@ from app.memory.episodes import Episode
 from app.memory.fact_rows import rows_of_session
 from app.memory.parts import speaker_of
 from app.sessions.base import Message
-from app.sessions.rows import IN_SESSION, MESSAGE, of_session
+from app.sessions.rows import IN_SESSION, MESSAGE
 from app.text.sentences import sentences
 
 MAX_SENTENCES = 32
@@ -27,9 +27,19 @@ MAX_FACTS = 100
 MAX_EXCHANGES = 256
 MOST_SAID_CHARS = 1_000  # of a message; an embedder reads no more of it
 
-_EPISODE = sa.select(episodes).where(
+_THIS_EPISODE = sa.and_(
     episodes.c.tenant_id == sa.bindparam("tenant"),
     episodes.c.session_id == sa.bindparam("session"),
+)
+_EPISODE = sa.select(episodes).where(_THIS_EPISODE)
+_INDEXED = (
+    episodes.update()
+    .where(
+        _THIS_EPISODE,
+        episodes.c.version == sa.bindparam("pushed"),
+        episodes.c.updated_at == sa.bindparam("at", type_=episodes.c.updated_at.type),
+    )
+    .values(indexed_version=sa.bindparam("pushed"), indexed_seq=sa.bindparam("up_to"))
 )
 _SESSIONS: sa.BindParameter[str] = sa.bindparam("sessions", expanding=True)
 _THEIR_EPISODES = (
@@ -67,6 +77,7 @@ class Held:
 
     exchanges: number -> text, from `first_exchange` on; those before are in the index already.
     indexed_seq: up to which message exchanges are in the index once these are.
+    is_first: nothing of the session was ever in the index, or what was there was taken out.
     """
 
     episode: Episode
@@ -74,6 +85,7 @@ class Held:
     exchanges: Mapping[int, str]
     first_exchange: int
     indexed_seq: int
+    is_first: bool = False
 
     def is_same(self, other: Held | None) -> bool:
         """Say whether the vectors of both would be the same."""
@@ -88,7 +100,12 @@ class Held:
 
     @property
     def surplus(self) -> list[str]:
-        """Return the ids of vectors that the session may have had, and has no more."""
+        """Return the ids of vectors that the session may have had, and has no more.
+
+        What a push left there that was cut off goes when it is made again.
+        """
+        if self.is_first:
+            return []
         base = vector_id(self.episode.session_id)
         kept = {id for id, _, _ in texts_of(self)}
         kept |= {_exchange_id(base, number) for number in range(1, self.first_exchange)}
@@ -115,7 +132,8 @@ def held(
         span = {"first": 2 * first - 1, "last": min(episode.covered_seq, 2 * MAX_EXCHANGES)}
         said = [Message(*row) for row in connection.execute(_SAID, {**which, **span})]
     will_be = episode.covered_seq if exchanges else indexed
-    return Held(episode, tuple(own), _exchanges(said), first, will_be)
+    is_first = not again and episode.indexed_version == 0
+    return Held(episode, tuple(own), _exchanges(said), first, will_be, is_first)
 
 
 def held_of_user(
@@ -230,16 +248,6 @@ def settled(
     if not pushed.is_same(current):
         return False
     episode = pushed.episode
-    indexed = (
-        episodes.update()
-        .where(
-            of_session(episodes, episode.tenant_id, episode.session_id),
-            episodes.c.version == episode.version,
-            episodes.c.updated_at == episode.updated_at,
-        )
-        .values(
-            indexed_version=episode.version,
-            indexed_seq=pushed.indexed_seq,
-        )
-    )
-    return connection.execute(indexed).rowcount == 1
+    which = {"tenant": episode.tenant_id, "session": episode.session_id}
+    pushed_is = {"pushed": episode.version, "at": episode.updated_at, "up_to": pushed.indexed_seq}
+    return connection.execute(_INDEXED, which | pushed_is).rowcount == 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +16,11 @@ from app.lexical.terms import index_terms
 from app.memory import matching
 from app.memory.fusion import Floats, fuse
 from app.memory.lexicon import FACT, FACTS, SAID_AGAIN, SUMMARY
-from app.memory.matching import Matched, Places
+from app.memory.matching import Flags, Matched, Places
 from app.memory.recalled import RecordType
 
-Flags = NDArray[np.bool_]
+Moments = NDArray[np.int64]
+Cosine = tuple[str, str, float]  # the ref of a candidate, the name of a reading, how near it is
 
 IN_A_ROW = 3  # messages of a passage: fewer miss the answer, more blur it (measured)
 CLUE_WEIGHT = 0.5  # of a word that only the best facts have, beside one of the question
@@ -29,41 +32,67 @@ MOST_PLACES = 200  # facts of one user that are found by their words
 
 
 class Candidate(NamedTuple):
-    """What may be recalled. ref: what it is called in the lexical index.
-
-    moment: when it was last spoken of, in microseconds since the epoch.
-    """
+    """What may be recalled. ref: what it is called in the lexical index."""
 
     kind: RecordType
     ref: str
     session_id: str
-    moment: int
 
 
-class Cosine(NamedTuple):
-    """A text of a candidate and how near the question it is. kind: the name of a reading."""
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """All that may be recalled, in columns: sessions, then messages, then facts.
 
-    ref: str
-    kind: str
-    score: float
+    moments: when each was last spoken of, in microseconds since the epoch. sessions, messages: how
+    many of each there are.
+    """
+
+    refs: Sequence[str]
+    session_ids: Sequence[str]
+    moments: Moments
+    sessions: int
+    messages: int
+
+    def __len__(self) -> int:
+        return len(self.refs)
+
+    def span(self, kind: RecordType) -> slice:
+        """Return where those of a kind are."""
+        others = self.sessions + self.messages
+        match kind:
+            case "episode":
+                return slice(0, self.sessions)
+            case "message":
+                return slice(self.sessions, others)
+            case "fact":
+                return slice(others, len(self.refs))
+
+    def one(self, at: int) -> Candidate:
+        is_session, is_fact = at < self.sessions, at >= self.sessions + self.messages
+        kind: RecordType = "episode" if is_session else "fact" if is_fact else "message"
+        return Candidate(kind, self.refs[at], self.session_ids[at])
+
+
+NOWHERE: tuple[Places, Places] = (np.empty(0, np.intp), np.empty(0, np.intp))
+NONE = Candidates((), (), np.empty(0, np.int64), 0, 0)
 
 
 class Weights:
     """The readings of all candidates, as they come in."""
 
     def __init__(
-        self, candidates: Sequence[Candidate], *, facts_a_message: float = 1.0, left: int = 0
+        self, candidates: Candidates, *, facts_a_message: float = 1.0, left: int = 0
     ) -> None:
         """left: how many more there are that could not pass."""
         self.candidates = candidates
         self.documents = len(candidates) + left
-        self.place = {one.ref: at for at, one in enumerate(candidates)}
+        self.place = {ref: at for at, ref in enumerate(candidates.refs)}
         self.facts_a_message = facts_a_message
         self.readings: dict[str, Floats] = {}
         self.cosines: dict[str, Floats] = {}  # NaN where none is known
         self.lexical = np.zeros(len(candidates))  # the share of the question in one passage
         self.related = np.zeros(len(candidates), bool)
-        self._kinds = np.array([one.kind for one in candidates], "U7")
+        self._placed_last: tuple[Sequence[str] | None, tuple[Places, Places]] = None, NOWHERE
 
     def take_cosines(self, cosines: Iterable[Cosine], *, is_all: bool) -> None:
         """Take the best cosine of each kind.
@@ -71,19 +100,19 @@ class Weights:
         is_all: what is not among them has none; else the index only told the nearest, and any
         other session counts as far as the farthest of them.
         """
-        found: dict[str, list[Cosine]] = {}
-        for one in cosines:
-            if one.ref in self.place:
-                found.setdefault(one.kind, []).append(one)
-        is_session = self._are("episode")
-        for kind, some in found.items():
+        place = self.place
+        known = [(place[ref], kind, score) for ref, kind, score in cosines if ref in place]
+        for kind in dict.fromkeys([kind for _, kind, _ in known]):
+            places = np.array([at for at, its, _ in known if its == kind], np.intp)
+            scores = np.array([score for _, its, score in known if its == kind])
             best = np.full(len(self.candidates), np.nan)
-            for one in some:
-                at = self.place[one.ref]
-                best[at] = np.fmax(best[at], one.score)
+            np.fmax.at(best, places, scores)
             self.cosines[kind] = best
-            farthest = np.nan if is_all else min(one.score for one in some)
-            self.readings[kind] = np.where(np.isnan(best) & is_session, farthest, best)
+            reading = best.copy()
+            if not is_all:
+                of_sessions = reading[self.candidates.span("episode")]
+                of_sessions[np.isnan(of_sessions)] = scores.min()
+            self.readings[kind] = reading
 
     def take_words(
         self, terms: Sequence[str], said: Matched, said_size: Size, noted: Matched, noted_size: Size
@@ -92,17 +121,20 @@ class Weights:
         if not terms:
             return
         even = np.ones(len(terms))
+        in_said, in_noted = self._placed(said.refs), self._placed(noted.refs)
         whole = matching.whole(said, even, said_size, self.documents)
-        self._read("said", ("episode", "message"), said, whole)
+        self._read("said", ("episode", "message"), in_said, whole)
         passage = matching.best_passage(said, even, said_size, units=IN_A_ROW)
-        self._read("passage", ("episode", "message"), said, passage)
+        self._read("passage", ("episode", "message"), in_said, passage)
         whole = matching.whole(noted, even, noted_size, noted_size.items)
-        self._read("noted", ("episode", "fact"), noted, whole)
+        self._read("noted", ("episode", "fact"), in_noted, whole)
         weights = rarity(terms, said, noted, self.documents)
-        for found, units in ((said, IN_A_ROW), (noted, 1)):
+        for found, units, (documents, places) in (
+            (said, IN_A_ROW, in_said),
+            (noted, 1, in_noted),
+        ):
             shares = matching.covered(found, weights, units=units)
-            documents_here, places = self._places(found)
-            np.maximum.at(self.lexical, places, shares[documents_here])
+            self.lexical[places] = np.maximum(self.lexical[places], shares[documents])
 
     def take_clues(
         self,
@@ -113,18 +145,13 @@ class Weights:
         names: Collection[frozenset[str]],
     ) -> None:
         """Take what the words of the best facts tell, and who holds a related name whole."""
-        self._read(
-            "widened",
-            ("episode", "fact"),
-            noted,
-            matching.whole(noted, weights, size, size.items),
-        )
+        documents, places = placed = self._placed(noted.refs)
+        whole = matching.whole(noted, weights, size, size.items)
+        self._read("widened", ("episode", "fact"), placed, whole)
         for holds in _hold_a_name(terms, noted, names):
             if holds.sum() * 2 > max(size.items, matching.FEW):
                 continue  # it tells nothing: they all do
-            for ref in np.array(noted.refs)[holds]:
-                if ref in self.place:
-                    self.related[self.place[ref]] = True
+            self.related[places[holds[documents]]] = True
 
     def fused(self) -> Floats:
         if not self.readings:
@@ -140,21 +167,27 @@ class Weights:
         return best
 
     def _read(
-        self, name: str, kinds: Collection[RecordType], found: Matched, scores: Floats
+        self,
+        name: str,
+        kinds: Collection[RecordType],
+        placed: tuple[Places, Places],
+        scores: Floats,
     ) -> None:
-        reading = np.where(self._are(*kinds), 0.0, np.nan)
-        documents, places = self._places(found)
+        reading = np.full(len(self.candidates), np.nan)
+        for kind in kinds:
+            reading[self.candidates.span(kind)] = 0.0
+        documents, places = placed
         reading[places] = scores[documents]
         self.readings[name] = reading
 
-    def _places(self, found: Matched) -> tuple[Places, Places]:
+    def _placed(self, refs: Sequence[str]) -> tuple[Places, Places]:
         """Return which documents are candidates, and which."""
-        places = np.array([self.place.get(ref, -1) for ref in found.refs], np.intp)
-        documents = np.flatnonzero(places >= 0)
-        return documents, places[documents]
-
-    def _are(self, *kinds: RecordType) -> Flags:
-        return np.isin(self._kinds, kinds)
+        if refs is self._placed_last[0]:  # notes are asked for twice
+            return self._placed_last[1]
+        places = np.fromiter(map(self.place.get, refs, repeat(-1)), np.intp, len(refs))
+        documents = (places >= 0).nonzero()[0]
+        self._placed_last = refs, (documents, places[documents])
+        return self._placed_last[1]
 
 
 def rarity(terms: Sequence[str], said: Matched, noted: Matched, documents: int) -> Floats:
@@ -179,7 +212,7 @@ def telling(
     asked = noted.of_first(len(terms))
     shares = matching.covered(asked, rarity(terms, said, asked, documents), units=1)
     may = shares >= LEXICAL_SHARE - SLACK
-    for holds in _hold_a_name([*terms, *more], noted, [name for name in names if name]):
+    for holds in _hold_a_name([*terms, *more], noted, names):
         may |= holds
     return may
 
@@ -188,7 +221,9 @@ def _hold_a_name(
     terms: Sequence[str], noted: Matched, names: Collection[frozenset[str]]
 ) -> Iterator[Flags]:
     """Yield for each name that the terms have whole which documents hold it."""
-    has = matching.document_times(noted) > 0
+    if not names:
+        return
+    has = noted.all_times > 0
     for name in names:
         rows = [at for at, term in enumerate(terms) if term in name]
         if len(rows) == len(name):
@@ -204,12 +239,12 @@ def fact_places(terms: Sequence[str], noted: Matched) -> dict[tuple[str, int], f
     every = int(is_fact.sum())
     held = (noted.times[:, is_fact] > 0).sum(axis=1).tolist()
     telling = matching.rarity(terms, dict(zip(terms, held, strict=True)), every)
-    shares = np.where(is_fact, matching.unit_cover(noted, telling), 0.0)
-    best = np.argsort(-shares, kind="stable")[:MOST_PLACES]
+    shares = matching.unit_cover(noted, telling)
+    passed = (is_fact & (shares >= LEXICAL_SHARE)).nonzero()[0]
+    best = passed[np.argsort(-shares[passed], kind="stable")[:MOST_PLACES]]
     return {
         (noted.refs[noted.of[at]], int(noted.numbers[at]) - FACTS): float(shares[at])
         for at in best.tolist()
-        if shares[at] >= LEXICAL_SHARE
     }
 
 

@@ -90,6 +90,8 @@ async def test_what_is_done_to_a_person_s_things_on_their_behalf_is_noted() -> N
         for _ in range(2):  # the second time, nothing is stored
             response = await client.post("/memories/import", json=taken, headers=gateway)
             assert response.status_code == 202
+        (imported,) = response.json()["conversations"]
+        await close(client, imported["session_id"], **by_ada)
         evict = {"policy": "time", "max_age_days": 0.000001, **ada}
         asked = {**evict, "dry_run": True}
         answered(await client.post("/memories/evict", json=asked, headers=gateway))
@@ -105,7 +107,7 @@ async def test_what_is_done_to_a_person_s_things_on_their_behalf_is_noted() -> N
         ("session.delete", ADA, {"messages": 2}),
         ("memories.import", ADA, {"conversations": 1, "messages": 1}),
         ("memories.evict", ADA, None),
-        ("memories.evicted", ADA, {"episodes": 1, "facts": 0}),
+        ("memories.evicted", ADA, {"episodes": 2, "facts": 0}),
     ]
     assert {act["role"] for act in noted} == {"gateway"}
     assert (of_ada, of_bo) == (noted, [])

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,45 @@ async def test_a_session_that_is_left_out_leaves_all_others(
     got = await index.query(MEMORY, QUESTION, top_k=2_100, filter=wanted)
     assert_right(got, stored, QUESTION, 2_100, wanted)
     assert (index.rows_in_memory(MEMORY) > 0) is not few
+
+
+MINE: Filter = {"user_id": "ann"}
+ELSEWHERE: Filter = {"session_id": {"$ne": "s1"}}
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        MINE,
+        {"$and": [MINE, ELSEWHERE]},
+        {"$and": [MINE, ELSEWHERE, {"memory_type": "fact"}]},
+        {"$and": [MINE, {"user_id": "bob"}]},
+        {"$and": [MINE, {"$or": [ELSEWHERE, {"memory_type": "fact"}]}]},
+        {"user_id": {"$in": ["ann", "bob"]}, "session_id": {"$ne": "s1"}},
+        {"user_id": {"$eq": "ann", "$ne": "bob"}},
+    ],
+)
+@pytest.mark.parametrize("is_plain", [True, False])
+async def test_a_slice_holds_what_the_filter_lets_through(
+    shared: Shared, wanted: Filter, is_plain: bool
+) -> None:
+    """Also where columns tell all of its rows: then what SQL narrows to is not tested again."""
+    index = await shared.replica()
+    stored = [
+        near(f"{user}-{session}-{kind}", n, user_id=user, session_id=session, memory_type=kind)
+        for n, (user, session, kind) in enumerate(
+            product(["ann", "bob"], ["s1", "s2", ""], ["fact", "episode"])
+        )
+    ]
+    stored.append(near("none", 0.5, user_id="ann", memory_type="fact"))
+    if not is_plain:
+        stored.append(near("both", 2.5, user_id=["ann", "bob"], session_id=["s1", "s2"]))
+        stored.append(near("any", 3.5, user_id="*", session_id="s2"))
+    await index.upsert(MEMORY, stored)
+    for _ in range(2):
+        got = await index.query(MEMORY, QUESTION, top_k=50, filter=wanted, only_keys=True)
+        assert_right(got, {vector.id: vector for vector in stored}, QUESTION, 50, wanted)
+    assert index.rows_in_memory(MEMORY) == 0
 
 
 async def test_a_users_question_reads_that_users_rows_only(shared: Shared) -> None:

@@ -15,7 +15,7 @@ from app.db import Connection, Database
 from app.lexical import store
 from app.lexical.store import Entry
 from app.memory.matching import Matched, matched
-from app.memory.postings import MOST_PARTS, Postings
+from app.memory.postings import MOST_PARTS, OF_TERM, Postings
 from tests.seams.stores import database as database
 
 SCOPE = store.scope_of("memory", "acme", "ada")
@@ -61,6 +61,19 @@ async def test_what_is_kept_is_what_the_index_holds(database: Database, changes:
                 assert_right(connection, kept, *how)
 
     await database.write(follow)
+
+
+async def test_words_that_nobody_said_take_their_room_as_well(database: Database) -> None:
+    kept = Postings()
+
+    def ask(connection: Connection) -> None:
+        store.put(connection, SCOPE, [Entry("s1", {0: "rex and tea"})])
+        state = {SCOPE: store.state(connection, SCOPE)}
+        before = kept.learn(connection, state, ["rex"])[SCOPE]
+        after = kept.learn(connection, state, [f"unheard{n}" for n in range(50)])[SCOPE]
+        assert after.size == before.size + 50 * OF_TERM
+
+    await database.write(ask)
 
 
 async def test_another_replicas_change_is_seen_at_once(database: Database) -> None:
