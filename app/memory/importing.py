@@ -182,9 +182,10 @@ class Imports:
 
     async def _store(self, one: _Import, now: datetime, acts: _Act | None) -> Imported:
         def store(connection: Connection) -> Imported:
-            if acts is not None:
+            stored = _store(connection, one, now, self._consents)
+            if acts is not None and stored.state != "unchanged":  # another import was first
                 acts(connection)
-            return _store(connection, one, now, self._consents)
+            return stored
 
         return await self._database.write(store)
 

@@ -77,7 +77,6 @@ class Held:
 
     exchanges: number -> text, from `first_exchange` on; those before are in the index already.
     indexed_seq: up to which message exchanges are in the index once these are.
-    is_first: nothing of the session was ever in the index, or what was there was taken out.
     """
 
     episode: Episode
@@ -85,7 +84,6 @@ class Held:
     exchanges: Mapping[int, str]
     first_exchange: int
     indexed_seq: int
-    is_first: bool = False
 
     def is_same(self, other: Held | None) -> bool:
         """Say whether the vectors of both would be the same."""
@@ -100,12 +98,7 @@ class Held:
 
     @property
     def surplus(self) -> list[str]:
-        """Return the ids of vectors that the session may have had, and has no more.
-
-        What a push left there that was cut off goes when it is made again.
-        """
-        if self.is_first:
-            return []
+        """Return the ids of vectors that the session may have had, and has no more."""
         base = vector_id(self.episode.session_id)
         kept = {id for id, _, _ in texts_of(self)}
         kept |= {_exchange_id(base, number) for number in range(1, self.first_exchange)}
@@ -132,8 +125,7 @@ def held(
         span = {"first": 2 * first - 1, "last": min(episode.covered_seq, 2 * MAX_EXCHANGES)}
         said = [Message(*row) for row in connection.execute(_SAID, {**which, **span})]
     will_be = episode.covered_seq if exchanges else indexed
-    is_first = not again and episode.indexed_version == 0
-    return Held(episode, tuple(own), _exchanges(said), first, will_be, is_first)
+    return Held(episode, tuple(own), _exchanges(said), first, will_be)
 
 
 def held_of_user(

@@ -69,14 +69,11 @@ async def test_who_lost_the_job_notes_nothing_as_indexed_and_who_holds_it_ends_i
         assert await queue.state("default", KIND, "k") == ("done", None)
 
 
-async def test_what_a_push_left_behind_goes_when_it_is_made_again() -> None:
+async def test_what_a_push_left_behind_that_was_cut_off_goes_with_the_next() -> None:
     async with served() as (client, runtime):
         await chat(client, "I live in Porto.", session_id="s1", user_id="ada")
         values = np.ones(runtime.embedder.dimension, np.float32)
         await runtime.index.upsert("memory", [Vector(LEFT_BEHIND, values, {"user_id": "ada"})])
         await close(client, "s1")
-        assert {"s1", LEFT_BEHIND} <= await vector_ids(runtime)
-
-        await pusher(runtime).push("default", "s1", again=True)
         assert LEFT_BEHIND not in await vector_ids(runtime)
         assert "s1" in await vector_ids(runtime)
