@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 READERS = 4
 TICKS = 2  # of the event loop: tasks that go on at once may need one more to ask
-SLOW_SECONDS = 0.003  # after so long, what is read is told, and other threads take what waits
+SLOW_SECONDS = 0.005  # after so long, what is read is told, and other threads take what waits
 _Read = tuple[Callable[[Connection], Any], "asyncio.Future[Any]"]
 
 
