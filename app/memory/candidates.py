@@ -5,9 +5,10 @@ Touches: the indexes' answers, `facts`, `episodes`, the embedder.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ MOST_EMBEDDED = 160
 MOST_ASKED = 12  # terms of a question that has one answer
 MANY_ALONE = 100  # of more facts that stand alone, only those are read that may pass
 CLUES = 5  # the facts that fit best: their words find what the question's own do not
+LONGEST_QUESTION = 2_000  # characters; to cut a longer text would hold up other requests
 MESSAGE = "\x1e"
 DAY = 86_400e6  # microseconds
 
@@ -65,6 +67,7 @@ class Field:
     late: what was embedded, since the index does not show it; late_facts: by id how near each is,
     and whose it is.
     overtaken: whose answer is over -> where it is said what holds now.
+    weigh: what is left to be done once all is read.
     """
 
     whose: Whose
@@ -91,6 +94,7 @@ class Field:
     fact_sessions: dict[str, str] = field(default_factory=dict)  # "" where one stands alone
     fact_places: Mapping[tuple[str, int], float] = field(default_factory=dict)
     overtaken: Mapping[str, str] = field(default_factory=dict)
+    weigh: Callable[[], None] | None = None
     near_sessions: Sequence[Cosine] = field(init=False)  # what the index told of them
     near_facts: Sequence[tuple[str, float]] = field(init=False)  # that the index told, by id
     far: frozenset[str] = field(init=False)  # of these, what stands alone and is not near enough
@@ -198,7 +202,7 @@ async def embed_late(found: Field, embedder: Embedder) -> None:
 
 
 def of_memories(connection: Connection, found: Field) -> None:
-    """Weigh the user's sessions, what no summary covers yet, and the facts that stand alone."""
+    """Read of the user's sessions, what no summary covers yet, and the facts that stand alone."""
     first, known, messages = found.first, found.known, found.messages
     is_message, is_whole = found.memory_type == "message", found.memory_type is None
     clues = {} if is_message else _clues(connection, found, less=found.far)
@@ -231,7 +235,7 @@ def of_memories(connection: Connection, found: Field) -> None:
     for fact_id, (score, session_id) in found.late_facts.items():
         found.fact_cosines[fact_id] = score
         found.fact_sessions[fact_id] = session_id
-    _take(found, cosines, more, noted)
+    found.weigh = partial(_take, found, cosines, more, noted)
 
 
 def _take(found: Field, cosines: Sequence[Cosine], more: Sequence[str], wide: Matched) -> None:
@@ -407,7 +411,7 @@ def _line(row: Any) -> str:
 
 def _only_asks(text: str) -> bool:
     """Say whether a message is a bare question, which says nothing of its user."""
-    return all(is_question(sentence) for sentence in sentences(text))
+    return len(text) <= LONGEST_QUESTION and all(map(is_question, sentences(text)))
 
 
 def _sum(one: Size, other: Size) -> Size:

@@ -1,7 +1,7 @@
 """A user's episodes without their texts, kept in memory while none of them changes.
 
-Touches: `episodes`. Ids, numbers and times are kept, no words: a user may have thousands, and to
-read them takes longer than to see that they are the same.
+Touches: `episodes`, the quarantine list. Ids, numbers and times are kept, no words: a user may have
+thousands, and to read them takes longer than to see that they are the same.
 """
 
 from __future__ import annotations
@@ -16,34 +16,39 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from app.db import Connection
-from app.db.tables import episodes, micros
+from app.db.tables import episodes, micros, quarantine
 from app.lexical.kept import Kept
 from app.lexical.store import State, scope_of
-from app.quarantine import shown
 
 MOST_NUMBERS = 4_000_000  # of all users together: 32 MB
 NUMBERS_OF_ONE = 20  # what an episode takes, with its id
 PRIME = 1_000_000_007  # times are summed modulo it, or SQLite's sum would overflow
 
-_episode = episodes.c
+_episode, _mark = episodes.c, quarantine.c
 _MINE = (
     _episode.tenant_id == sa.bindparam("tenant"),
     _episode.user_id == sa.bindparam("user"),
-    shown("episode", _episode.session_id),
+)
+_WITHHELD = sa.select(_mark.ref).where(
+    _mark.tenant_id == sa.bindparam("tenant"),
+    _mark.user_id == sa.bindparam("user"),
+    _mark.kind == "episode",
+    _mark.state.in_(sa.bindparam("withheld", expanding=True)),
 )
 _STARTED, _ENDED, _UPDATED = (
     sa.type_coerce(at, sa.BigInteger)
     for at in (_episode.started_at, _episode.ended_at, _episode.updated_at)
 )
+_IS_LATE = _episode.indexed_version < _episode.version
 _STATE = sa.select(
     sa.func.count(),
     *(
         sa.func.coalesce(sa.func.sum(number), 0)
         for number in (
             _episode.version,
-            _episode.indexed_version,
             _UPDATED % PRIME,
             _ENDED % PRIME,
+            sa.case((_IS_LATE, _UPDATED % PRIME + _STARTED % PRIME), else_=0),
         )
     ),
 ).where(*_MINE)
@@ -53,9 +58,11 @@ _ROWS = sa.select(
     _ENDED,
     _UPDATED,
     _episode.covered_seq,
-    _episode.version - _episode.indexed_version,
+    sa.case((_IS_LATE, 1), else_=0),
+    _episode.version,
 ).where(*_MINE)
 
+_State = tuple[Any, ...]
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -96,9 +103,9 @@ NOBODY = Known((), _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, np.empty(
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Episodes as they were at a state; is_late: that some were written after they were indexed."""
+    """Episodes as they were at a state."""
 
-    state: tuple[Any, ...]
+    state: _State
     known: Known
 
 
@@ -117,20 +124,20 @@ class KnownEpisodes:
     ) -> Known:
         """Return a user's episodes that are not withheld.
 
-        whose: `tenant`, `user` and `withheld`. noted: the state of the user's notes, read in this
-        transaction: an episode that comes, goes or is written anew gives them new ids. The version
-        of one that changes otherwise moves; which are withheld, the sums of their times tell.
-        One is late also if it changed after `changed_after`: an index may take a while to show
-        what it has acknowledged.
+        whose: `tenant`, `user` and `withheld`. noted: the state of the user's notes, read before in
+        this transaction: an episode that comes, goes or is written anew gives them new ids. The
+        version of one that changes otherwise moves. One is late also if it changed after
+        `changed_after`: an index may take a while to show what it has acknowledged.
         """
         scope = scope_of("episodes", whose["tenant"], whose["user"])
         state = (noted, *map(int, connection.execute(_STATE, whose).one()))
         held = self._kept.get(scope)
         if held is None or held.state != state:
-            known = _known(connection.execute(_ROWS, whose).all())
-            held = _Held(state, known)
-            self._kept.keep(scope, held, NUMBERS_OF_ONE * len(known))
+            held = _read(connection.execute(_ROWS, whose).all(), noted)
+            self._kept.keep(scope, held, NUMBERS_OF_ONE * len(held.known))
         known = held.known
+        if withheld := set(connection.execute(_WITHHELD, whose).scalars()):
+            known = known.those(np.array([one not in withheld for one in known.session_ids], bool))
         return Known(
             known.session_ids,
             known.started_at,
@@ -141,15 +148,14 @@ class KnownEpisodes:
         )
 
 
-def _known(rows: Sequence[Any]) -> Known:
+def _read(rows: Sequence[Any], noted: State) -> _Held:
+    """Lay the rows out. Their state is their own: they may have changed since it was asked for."""
     if not rows:
-        return NOBODY
-    ids, started, ended, updated, covered, behind = zip(*rows, strict=True)
-    return Known(
-        ids,
-        np.array(started, np.int64),
-        np.array(ended, np.int64),
-        np.array(updated, np.int64),
-        np.array(covered, np.int64),
-        np.array(behind, np.int64) > 0,
-    )
+        return _Held((noted, 0, 0, 0, 0, 0), NOBODY)
+    ids, *columns = zip(*rows, strict=True)
+    started, ended, updated, covered, late, version = (np.array(it, np.int64) for it in columns)
+    known = Known(ids, started, ended, updated, covered, late > 0)
+    # A remainder has the sign of what is divided, as in SQL.
+    of_started, of_ended, of_updated = (np.fmod(at, PRIME) for at in (started, ended, updated))
+    sums = (version, of_updated, of_ended, (of_updated + of_started) * late)
+    return _Held((noted, len(rows), *(int(it.sum()) for it in sums)), known)

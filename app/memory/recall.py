@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -42,12 +43,17 @@ from app.memory.weighing import LEXICAL_SHARE
 from app.quarantine import BLOCKED, State
 
 NEAREST = 200  # vectors asked for: with more, no question of LoCoMo ranks better
+INLINE_SESSIONS = 500  # weighing so many takes less time than asking another thread
 INLINE_CHARS = 2_000  # of a question that is cut into terms without asking another thread
 MOST_TERMS = 64  # of a question that are looked up: a text that was pasted has thousands
 OVERTAKEN = 0.9  # what is over comes after what holds now
 LATEST_WEIGHT = 0.1  # a day, where the question asks for the latest
 
 Passed = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+
+# What passed, best first, and the best cosines that fell short: of the own ones, and of facts.
+_Weighed = tuple[list[Ranked], float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +167,18 @@ class Recall:
         if recency is None:
             is_for_latest = asks_for_the_latest(words) and not day_terms(words)
             recency = max(LATEST_WEIGHT, self._recency) if is_for_latest else self._recency
-        # Where the database is read, other requests need not wait while much is weighed.
-        return await self._database.read(lambda c: _search(c, field, gates, recency, top_k))
+        weigh = partial(_weigh, field, gates, recency, top_k)
+
+        def whole(connection: Connection) -> Recalled:
+            _read(connection, field)
+            return _show(connection, field, gates, weigh(), top_k)
+
+        if self._database.dialect == "sqlite":  # read in a thread, where weighing holds up nobody
+            return await self._database.read(whole)
+        await self._database.read(partial(_read, field=field))
+        is_short = len(field.known) <= INLINE_SESSIONS
+        weighed = weigh() if is_short else await asyncio.to_thread(weigh)
+        return await self._database.read(lambda c: _show(c, field, gates, weighed, top_k))
 
     async def latest(
         self,
@@ -262,15 +278,25 @@ def _terms(words: str) -> list[str]:
     return list(dict.fromkeys([*asked, *day_terms(words)[:MOST_TERMS]]))
 
 
-def _search(
-    connection: Connection, field: Field, gates: Gates, recency: float, top_k: int
+def _read(connection: Connection, field: Field) -> None:
+    """Read what is to be weighed."""
+    (of_facts if field.memory_type == "fact" else of_memories)(connection, field)
+
+
+def _weigh(field: Field, gates: Gates, recency: float, top_k: int) -> _Weighed:
+    """Weigh what was read, and rank what passes."""
+    if field.weigh is not None:
+        field.weigh()
+    return _ranked(field, gates, recency, top_k + SPARE)
+
+
+def _show(
+    connection: Connection, field: Field, gates: Gates, weighed: _Weighed, top_k: int
 ) -> Recalled:
-    """Weigh, rank and show."""
-    is_of_facts = field.memory_type == "fact"
-    (of_facts if is_of_facts else of_memories)(connection, field)
-    ranked, own_miss, fact_miss = _ranked(field, gates, recency, top_k + SPARE)
+    """Read the texts of what passed, and say what fell short."""
+    ranked, own_miss, fact_miss = weighed
     only_facts = not ranked and own_miss is None and fact_miss is not None
-    if is_of_facts or only_facts:
+    if field.memory_type == "fact" or only_facts:
         told, below = gates.fact, fact_miss
     else:
         told, below = gates.own, own_miss
@@ -281,9 +307,7 @@ def _search(
     return Recalled(found, told, below)
 
 
-def _ranked(
-    field: Field, gates: Gates, recency: float, most: int
-) -> tuple[list[Ranked], float | None, float | None]:
+def _ranked(field: Field, gates: Gates, recency: float, most: int) -> _Weighed:
     """Return what passed, best first, `most` of it, and the best cosines that fell short.
 
     These are of the own ones, and of facts.

@@ -104,6 +104,41 @@ async def test_what_is_kept_is_what_sql_holds(database: Database, steps: list[An
     await database.write(follow)
 
 
+async def test_a_block_that_moves_to_one_of_the_same_times_is_seen(database: Database) -> None:
+    kept = KnownEpisodes()
+
+    def look(connection: Connection) -> list[list[str]]:
+        for session_id in ("s1", "s2"):
+            write(connection, session_id, BEGIN)
+        seen = []
+        for blocked, other in (("s1", "s2"), ("s2", "s1")):
+            release(connection, other)
+            block(connection, blocked, BEGIN)
+            seen.append([row[0] for row in read(kept, connection, BEGIN)])
+        return seen
+
+    assert await database.write(look) == [["s2"], ["s1"]]
+
+
+async def test_what_has_to_be_indexed_anew_is_late_though_another_one_was_before(
+    database: Database,
+) -> None:
+    kept = KnownEpisodes()
+
+    def look(connection: Connection) -> list[list[bool]]:
+        seen = []
+        for hour, session_id in enumerate(("s1", "s2")):
+            write(connection, session_id, BEGIN + timedelta(hours=hour))
+        for done in ("s1", "s2"):
+            connection.execute(episodes.update().values(indexed_version=0))
+            index(connection, done)
+            after = BEGIN + timedelta(days=1)
+            seen.append([row[-1] for row in read(kept, connection, after)])
+        return seen
+
+    assert await database.write(look) == [[False, True], [True, False]]
+
+
 async def test_one_that_changed_just_now_is_late_until_a_while_has_passed(
     database: Database,
 ) -> None:
