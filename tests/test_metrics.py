@@ -136,7 +136,8 @@ async def test_a_model_that_fails_is_timed_with_what_it_failed_with() -> None:
 
 async def test_events_that_wait_are_counted_with_the_age_of_the_oldest() -> None:
     moments = [NOW]
-    async with served_at(lambda: moments[-1], **SECRETS | {"webhook_coalesce_seconds": 600}) as (client, _):
+    unhurried = SECRETS | {"webhook_coalesce_seconds": 600}
+    async with served_at(lambda: moments[-1], **unhurried) as (client, _):
         told = await scraped(client)
         assert told.value("inbox_deliveries", state="pending") == 0
         assert told.value("inbox_oldest_delivery_seconds") == 0
