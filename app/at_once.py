@@ -25,5 +25,7 @@ async def at_once(*works: Work[Any]) -> tuple[Any, ...]:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in works]
     except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None
-    return tuple(task.result() for task in tasks)
+        failure = failures.exceptions[0]
+    else:
+        return tuple(task.result() for task in tasks)
+    raise failure  # out here, where it keeps its own cause

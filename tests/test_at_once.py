@@ -32,11 +32,12 @@ async def test_a_failure_is_raised_as_it_is_once_the_others_have_ended() -> None
 
     async def fails() -> None:
         await asyncio.sleep(0)
-        raise NotFound("no")
+        raise NotFound("no") from KeyError("why")
 
-    with pytest.raises(NotFound, match="no"):
+    with pytest.raises(NotFound, match="no") as failure:
         await at_once(endless(), fails())
     assert events == ["ended"]
+    assert isinstance(failure.value.__cause__, KeyError)
 
 
 async def test_who_is_cancelled_ends_all_of_it() -> None:

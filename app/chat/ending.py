@@ -87,7 +87,11 @@ class Endings:
             [asdict(step) for step in draft.steps], keeps_personal=draft.keeps_personal
         )
         # At once: SQLite writes both to the disk together, and what was of use with them.
-        recording = asyncio.create_task(self._ledger.record(draft.bill, self._clock()))
+        session_id = as_logged(draft.turn.reply.tenant_id, draft.turn.reply.session_id)
+        recording = self._background.spawn(
+            f"bill of a turn in session {session_id}",
+            self._ledger.record(draft.bill, self._clock()),
+        )
         try:
             with span("store the reply"):
                 session = await self._sessions.end_turn(

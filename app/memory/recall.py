@@ -170,12 +170,12 @@ class Recall:
         weigh = partial(_weigh, field, gates, recency, top_k)
 
         def whole(connection: Connection) -> Recalled:
-            _read(connection, field)
+            _read_candidates(connection, field)
             return _show(connection, field, gates, weigh(), top_k)
 
         if self._database.dialect == "sqlite":  # read in a thread, where weighing holds up nobody
             return await self._database.read(whole)
-        await self._database.read(partial(_read, field=field))
+        await self._database.read(partial(_read_candidates, field=field))
         is_short = len(field.known) <= INLINE_SESSIONS
         weighed = weigh() if is_short else await asyncio.to_thread(weigh)
         return await self._database.read(lambda c: _show(c, field, gates, weighed, top_k))
@@ -278,7 +278,7 @@ def _terms(words: str) -> list[str]:
     return list(dict.fromkeys([*asked, *day_terms(words)[:MOST_TERMS]]))
 
 
-def _read(connection: Connection, field: Field) -> None:
+def _read_candidates(connection: Connection, field: Field) -> None:
     """Read what is to be weighed."""
     (of_facts if field.memory_type == "fact" else of_memories)(connection, field)
 
