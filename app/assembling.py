@@ -82,6 +82,7 @@ from app.privacy.export import Exports
 from app.privacy.removing_business import Business
 from app.privacy.restoring import Restoring
 from app.quarantine.review import Review
+from app.quiet import Quiet
 from app.runtime import Limits, Runtime
 from app.sessions.base import SessionStore
 from app.settings import Settings
@@ -124,6 +125,7 @@ def assemble(
     redactor = pick_redactor(settings)
     door = Door(consents, redactor)
     queue = Jobs(database, lease_seconds=settings.job_lease_seconds, in_order=[LOAD])
+    quiet = Quiet()
     reader = Reader(
         summary_model,
         max_tokens=settings.summary_max_tokens,
@@ -259,6 +261,7 @@ def assemble(
         lease_seconds=settings.job_lease_seconds,
         metrics=metrics,
         tracer=tracer,
+        quiet=quiet,
     )
     loads = Loads(
         database,
@@ -276,6 +279,7 @@ def assemble(
         lease_seconds=settings.job_lease_seconds,
         metrics=metrics,
         tracer=tracer,
+        quiet=quiet,
     )
     profile = Profile(
         database,
@@ -429,6 +433,7 @@ def assemble(
         stamp=stamp,
         gates=gates,
         breakers=breakers,
+        quiet=quiet,
         limits=Limits(
             settings.message_max_chars,
             settings.heartbeat_seconds,

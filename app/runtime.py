@@ -58,6 +58,7 @@ from app.privacy.erasure import Erasure
 from app.privacy.export import Exports
 from app.privacy.restoring import Restoring
 from app.quarantine.review import Review
+from app.quiet import Quiet
 from app.sessions.base import SessionStore
 from app.settings import Settings
 from app.stamp import Stamp
@@ -143,6 +144,7 @@ class Runtime:
     stamp: Stamp
     gates: Gates
     breakers: Breakers
+    quiet: Quiet
     limits: Limits
     clock: Callable[[], datetime]
 

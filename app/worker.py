@@ -11,16 +11,21 @@ from app.db.together import reading_together
 from app.errors import AppError, ModelOverloaded
 from app.jobs import Claim, Defer, Handler, Jobs, LostClaim, Postpone
 from app.metrics import Metrics
+from app.quiet import Quiet
 from app.telemetry import about, note
 from app.tracing import CARRIED, Tracer, Value, working
 
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS = 0.1
+PATIENCE_SECONDS = 1.0  # where nobody pauses, what is due is done all the same
 
 
 class Worker:
-    """Claims due jobs and hands them to the handler of their kind."""
+    """Claims due jobs and hands them to the handler of their kind.
+
+    quiet: says when nobody is being served; that is waited for, if not for long.
+    """
 
     def __init__(
         self,
@@ -30,11 +35,13 @@ class Worker:
         lease_seconds: float,
         metrics: Metrics | None = None,
         tracer: Tracer | None = None,
+        quiet: Quiet | None = None,
     ) -> None:
         self._queue = queue
         self._handlers = handlers
         self._metrics = metrics or Metrics()
         self._tracer = tracer
+        self._quiet = quiet or Quiet()
         self._lease_seconds = lease_seconds
         self._news = asyncio.Event()
         self._is_stopping = False
@@ -64,7 +71,11 @@ class Worker:
         """Do all that is due now; returns the number of jobs tried."""
         tried = 0
         kinds = list(self._handlers)
-        while not self._is_stopping:
+        patience = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            await self._quiet.wait(patience)
+            if self._is_stopping:
+                break
             claim = await self._claimed(self._queue.claim(kinds))
             if claim is None:
                 break

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -22,7 +22,7 @@ from app.tracing import serving
 log = logging.getLogger("app.access")
 
 UNKNOWN = "none"
-_UNTRACED = ("/health/", "/metrics")  # asked every few seconds, by machines
+_OF_MACHINES = ("/health/", "/metrics")  # asked every few seconds
 
 
 @dataclass(slots=True)
@@ -36,12 +36,14 @@ class Measured:
 def measured(scope: Scope, headers: Headers) -> Iterator[Measured]:
     """Measure what is within, to the last byte of the answer."""
     runtime = scope["app"].state.runtime
-    tracer = None if scope["path"].startswith(_UNTRACED) else runtime.tracer
+    is_machine = scope["path"].startswith(_OF_MACHINES)
+    tracer = None if is_machine else runtime.tracer
     method = scope["method"] if scope["method"] in (*METHODS, "OPTIONS") else "OTHER"
     request, began = Measured(), time.monotonic()
     in_progress = runtime.metrics.in_progress
     in_progress.inc()
-    with serving(tracer, method, headers) as span:
+    somebody_waits = nullcontext() if is_machine else runtime.quiet.serving()
+    with somebody_waits, serving(tracer, method, headers) as span:
         try:
             yield request
         finally:

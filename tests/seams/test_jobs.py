@@ -16,6 +16,7 @@ from app.db import Connection, Database
 from app.db.tables import about_store
 from app.errors import UpstreamBusy
 from app.jobs import Claim, Defer, Jobs, LostClaim, Postpone
+from app.quiet import Quiet
 from app.worker import Worker
 from tests.seams.stores import database
 
@@ -249,6 +250,33 @@ async def test_a_worker_puts_back_what_failed_with_a_reason(
     assert await queue.state("default", "work", "k") == ("due", reason)
     assert await worker(queue, handler).run_now("default", "work", "k") is None
     assert await queue.state("default", "work", "k") == ("done", None)
+
+
+async def test_a_worker_begins_nothing_while_somebody_is_served(
+    database: Database, queue: Jobs
+) -> None:
+    await put(database)
+    handler, quiet = Handler(queue), Quiet()
+    with quiet.serving():
+        idle = Worker(queue, {"work": handler}, lease_seconds=30, quiet=quiet)
+        draining = asyncio.create_task(idle.drain())
+        await asyncio.sleep(0.05)
+        assert await queue.state("default", "work", "k") == ("due", None)
+    assert await draining == 1
+
+
+async def test_a_worker_that_is_stopped_while_it_waits_begins_nothing(
+    database: Database, queue: Jobs
+) -> None:
+    await put(database)
+    handler, quiet = Handler(queue), Quiet()
+    with quiet.serving():
+        stopped = Worker(queue, {"work": handler}, lease_seconds=30, quiet=quiet)
+        draining = asyncio.create_task(stopped.drain())
+        await asyncio.sleep(0)
+        stopped.stop()
+    assert await draining == 0
+    assert await queue.state("default", "work", "k") == ("due", None)
 
 
 async def test_a_worker_does_all_that_is_due(database: Database, queue: Jobs) -> None:
