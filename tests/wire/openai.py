@@ -7,10 +7,12 @@ choices, on request.
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 import math
 import os
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -309,12 +311,18 @@ async def _embeddings(server: ModelServer, request: Request) -> Response:
     texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
     dimension = body.get("dimensions") or server.dimension
     embed = server.vector or words_vector
+    told = _as_base64 if body.get("encoding_format") == "base64" else list
     data = [
-        {"object": "embedding", "index": at, "embedding": embed(text, dimension)}
+        {"object": "embedding", "index": at, "embedding": told(embed(text, dimension))}
         for at, text in enumerate(texts)
     ]
     usage = {"prompt_tokens": PROMPT_TOKENS, "total_tokens": PROMPT_TOKENS}
     return JSONResponse({"object": "list", "model": body["model"], "data": data, "usage": usage})
+
+
+def _as_base64(values: list[float]) -> str:
+    """Return float32, little endian, in Base64, as OpenAI's SDK asks for unless told otherwise."""
+    return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()
 
 
 def words_vector(text: str, dimension: int) -> list[float]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -121,14 +123,18 @@ def _adds(one: Running, bench: Bench) -> Found:
         for n in range(bench.scale.adds)
     ]
     added = one.must("adds", turns=turns)
-    one.must("settle", user="many", sessions=[])
-    told = material.turn("many", "found", f"My lawyer is Ms {NEEDLE}.")
-    until = one.do("until found", turn=told, query=f"lawyer is Ms {NEEDLE}", needle=NEEDLE)
-    seconds = until.get("seconds")
+    waited: list[float] = []
+    for n, who in enumerate(("lawyer", "dentist", "plumber", "tailor", "landlady")):
+        one.must("settle", user="many", sessions=[])  # else it is the add before that is measured
+        needle = NEEDLE + _letters(n)
+        told = material.turn("many", f"found{n}", f"My {who} is Ms {needle}.")
+        until = one.do("until found", turn=told, query=f"{who} is Ms {needle}", needle=needle)
+        waited.append(math.inf if until.get("seconds") is None else until["seconds"])
+    until_found = median(waited) * 1_000
     return {
         "add p50": _ms(added["seconds"], 50),
         "add p95": _ms(added["seconds"], 95),
-        "until found": None if seconds is None else seconds * 1_000,
+        "until found": until_found if math.isfinite(until_found) else None,
     }
 
 
