@@ -56,9 +56,9 @@ class Worker:
         self._news.set()
 
     async def work(self, *, poll_seconds: float) -> None:
-        """One pass: do all that is due, then wait for news or for the next poll."""
+        """One pass: do all that is due, in a pause, then wait for news or for the next poll."""
         self._news.clear()
-        await self.drain()
+        await self.drain(patience_seconds=PATIENCE_SECONDS)
         if self._is_stopping:
             return
         try:
@@ -67,11 +67,14 @@ class Worker:
         except TimeoutError:
             return
 
-    async def drain(self) -> int:
-        """Do all that is due now; returns the number of jobs tried."""
+    async def drain(self, *, patience_seconds: float = 0.0) -> int:
+        """Do all that is due now; returns the number of jobs tried.
+
+        patience_seconds: how long it may wait, in all, for nobody to be served.
+        """
         tried = 0
         kinds = list(self._handlers)
-        patience = time.monotonic() + PATIENCE_SECONDS
+        patience = time.monotonic() + patience_seconds
         while True:
             await self._quiet.wait(patience)
             if self._is_stopping:

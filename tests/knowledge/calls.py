@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from app.db import db_now
 from app.db.tables import after, jobs
 from app.errors import Conflict
 from app.knowledge.search import Found
@@ -80,11 +81,12 @@ async def try_jobs(runtime: Runtime) -> None:
 
 async def do_what_is_due(runtime: Runtime) -> None:
     """Do what is due, and wait for what the service's own workers are at."""
-    running = sa.select(sa.func.count()).where(jobs.c.state == "running")
+    is_due = sa.and_(jobs.c.state == "due", jobs.c.due_at <= db_now())  # put by what ran just now
+    undone = sa.select(sa.func.count()).where(sa.or_(jobs.c.state == "running", is_due))
     async with asyncio.timeout(30):
         while True:
             await asyncio.gather(runtime.worker.drain(), runtime.loader.drain())
-            if not await runtime.database.read(lambda c: c.execute(running).scalar()):
+            if not await runtime.database.read(lambda c: c.execute(undone).scalar()):
                 return
             await asyncio.sleep(0.01)
 

@@ -203,7 +203,7 @@ async def test_exchanges_that_could_not_be_removed_go_after_a_restart(tmp_path: 
             before = await vectors(runtime)
             pinecone.faults = Faults(status=500)
             await runtime.monitor.sweep(clock())
-            await runtime.worker.drain()
+            await do_what_is_due(runtime)
             waiting = await runtime.jobs.pending()
         pinecone.faults = Faults()
         async with serving(clock, **chosen) as (_, runtime):

@@ -259,7 +259,7 @@ async def test_a_worker_begins_nothing_while_somebody_is_served(
     handler, quiet = Handler(queue), Quiet()
     with quiet.serving():
         idle = Worker(queue, {"work": handler}, lease_seconds=30, quiet=quiet)
-        draining = asyncio.create_task(idle.drain())
+        draining = asyncio.create_task(idle.drain(patience_seconds=3_600))
         await asyncio.sleep(0.05)
         assert await queue.state("default", "work", "k") == ("due", None)
     assert await draining == 1
@@ -272,7 +272,7 @@ async def test_a_worker_that_is_stopped_while_it_waits_begins_nothing(
     handler, quiet = Handler(queue), Quiet()
     with quiet.serving():
         stopped = Worker(queue, {"work": handler}, lease_seconds=30, quiet=quiet)
-        draining = asyncio.create_task(stopped.drain())
+        draining = asyncio.create_task(stopped.drain(patience_seconds=3_600))
         await asyncio.sleep(0)
         stopped.stop()
     assert await draining == 0

@@ -5,6 +5,7 @@ Made up for this measurement: a customer and an assistant talk about a move and 
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -154,6 +155,8 @@ async def chat(client: Client) -> None:
     for question, _ in TALK:
         body = {"message": question, "session_id": session_id, "user_id": USER}
         await client.post("/chat", body)
+        while (await client.get("/health/ready"))["summaries"]["pending"]:
+            await asyncio.sleep(0.02)  # who types leaves time for a checkpoint
     closed = await client.post(f"/sessions/{session_id}/close", {})
     if closed["state"] != "closed":
         raise RuntimeError(f"the chat of ten turns was not summarised: {closed['pending']}")
