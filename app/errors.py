@@ -188,9 +188,18 @@ class UpstreamError(AppError):
 
 
 class UpstreamInvalid(UpstreamError):
-    """It answered with something that is not an answer: garbage, a cut-off stream, nothing."""
+    """It answered with something that is not an answer: garbage, a cut-off stream, nothing.
+
+    said: what a model said all the same, which has to be paid.
+    """
 
     code = "upstream_invalid"
+
+    def __init__(
+        self, part: str, message: str, *, retry_after: float | None = None, said: str = ""
+    ) -> None:
+        super().__init__(part, message, retry_after=retry_after)
+        self.said = said
 
 
 class UpstreamRefused(UpstreamError):

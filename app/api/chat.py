@@ -172,6 +172,7 @@ async def chat(
         top_k=body.top_k,
         timezone=body.timezone,
         mode=body.mode,
+        is_streamed=body.stream,
         history=HistoryWish() if body.history is None else HistoryWish(**dict(body.history)),
     )
     running = await runtime.turns.start(ask)

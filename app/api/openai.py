@@ -154,6 +154,7 @@ async def _ask(
         told=place.told,
         instructions=told.instructions,
         reply_tokens=body.max_completion_tokens or body.max_tokens,
+        is_streamed=bool(body.stream),
     )
 
 

@@ -35,6 +35,7 @@ class Ask:
     told: the conversation before the question as the client tells it; None: as it is stored.
     instructions: the client's own system messages.
     reply_tokens: the longest reply that the client wants; None: the setting.
+    is_streamed: whether the client reads the reply as it comes.
     bound: the filter of every document that the caller may read, beside `filters`.
     has_consent: whether its user allows memory; without it, `memory` is "off".
     keeps_personal: whether its user allows that personal details are stored.
@@ -56,6 +57,7 @@ class Ask:
     told: tuple[Say, ...] | None = None
     instructions: tuple[str, ...] = ()
     reply_tokens: int | None = None
+    is_streamed: bool = False
     bound: Filter | None = None
     has_consent: bool = True
     keeps_personal: bool = True

@@ -10,6 +10,7 @@ from app.chat.ask import Ask
 from app.chat.draft import Draft
 from app.chat.prompt import Prompt
 from app.chat.running import Step
+from app.errors import UpstreamInvalid
 from app.llm.base import ChatModel, Finish, Token
 from app.llm.tokens import estimate_tokens
 
@@ -27,32 +28,47 @@ class Speaker:
     async def speak(
         self, ask: Ask, prompt: Prompt, now: datetime, draft: Draft, emit: Emit
     ) -> Finish:
-        """Emit the reply as it comes, and note it, and what it costs, in the draft.
+        """Note the reply, and what it costs, in the draft; emit it as it comes if that is wanted.
 
+        A reply that nobody reads as it comes is asked for whole: reading a stream takes a model's
+        client far longer, and what broke off in the middle can be asked for again.
         Raises `UpstreamError` of the model.
         """
         if ask.mode == "agent":
             return await self._act(ask, prompt, now, draft, emit)
-        finish: Finish | None = None
         most = min(self._reply_tokens, ask.reply_tokens or self._reply_tokens)
         draft.bill.begin()
         try:
-            async for piece in self._model.stream(prompt.says, max_tokens=most):
-                if isinstance(piece, Finish):
-                    finish = piece
-                else:
-                    draft.text += piece.text
-                    emit(piece)
+            if ask.is_streamed:
+                finish = await self._stream(prompt, most, draft, emit)
+            else:
+                finish = await self._whole(prompt, most, draft)
         except BaseException as error:  # what it said until then has to be paid, too
-            asked, said = sum(prompt.tokens.values()), estimate_tokens(draft.text)
+            text = error.said if isinstance(error, UpstreamInvalid) else draft.text
+            asked, said = sum(prompt.tokens.values()), estimate_tokens(text or draft.text)
             draft.bill.add_broken(
                 "chat", self._model.name, error, input_tokens=asked, output_tokens=said
             )
             raise
-        if finish is None:
-            raise AssertionError("a model's stream ends with a Finish")
         usage = finish.usage
         draft.bill.add("chat", finish.model, usage.input_tokens, usage.output_tokens, usage.counted)
+        return finish
+
+    async def _whole(self, prompt: Prompt, most: int, draft: Draft) -> Finish:
+        whole = await self._model.complete(prompt.says, max_tokens=most)
+        draft.text = whole.text
+        return Finish(whole.reason, whole.usage, whole.model)
+
+    async def _stream(self, prompt: Prompt, most: int, draft: Draft, emit: Emit) -> Finish:
+        finish: Finish | None = None
+        async for piece in self._model.stream(prompt.says, max_tokens=most):
+            if isinstance(piece, Finish):
+                finish = piece
+            else:
+                draft.text += piece.text
+                emit(piece)
+        if finish is None:
+            raise AssertionError("a model's stream ends with a Finish")
         return finish
 
     async def _act(

@@ -110,8 +110,12 @@ class Player:
         self, prompt: Sequence[Say], *, max_tokens: int, is_awaited: bool = True
     ) -> Completion:
         told = prompt[-1].content
-        is_checkpoint = "<transcript" in told
-        text = self._read(told) if is_checkpoint else self._rewritten(told)
+        if "<transcript" in told:
+            text = self._read(told)
+        elif "<recent_messages" in told:
+            text = self._rewritten(told)
+        else:
+            text = self._text(self._load.reply)
         return Completion(text, "stop", self._usage(prompt, text), self.name)
 
     async def warm(self) -> None:

@@ -225,7 +225,8 @@ class LangChainChat:
 
     def _check(self, text: str, reason: str, *, is_call: bool = False) -> None:
         if not reason:
-            raise UpstreamInvalid("model", f"The answer of {self.name} was cut off.")
+            message = f"The answer of {self.name} was cut off."
+            raise UpstreamInvalid("model", message, said=text)
         if not text.strip() and not is_call:
             raise UpstreamInvalid(
                 "model", f"{self.name} gave an empty answer (finish reason {reason!r})."

@@ -52,7 +52,7 @@ class Metrics:
             "part",
         )
         self._first = make.seconds(
-            "first_token", "Time from the start of a turn to the first token of its reply."
+            "first_token", "Time from the start of a turn to the first token of a streamed reply."
         )
         self._outgrown = make.counter(
             "outgrown_session_turns", "Turns of sessions that are beyond a limit.", "limit"
@@ -141,7 +141,7 @@ class Metrics:
         self._turns.labels(mode, route, status).inc()
 
     def turn_took(self, milliseconds: Mapping[str, float], first_token: float | None) -> None:
-        """Measure a turn by its parts; first_token: seconds until then, None: it has none."""
+        """Measure a turn by its parts; first_token: seconds, if it was streamed."""
         for part, took in milliseconds.items():
             self._parts.labels(part).observe(took / 1000)
         if first_token is not None:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.api.calls import Json, answered, at, chat, close, groq, read, refused
+from tests.chat.agents import in_turn
 from tests.served import events_of, served
 from tests.wire.held import Held
 from tests.wire.openai import Calls, ModelServer, model_server
@@ -143,7 +144,7 @@ async def test_a_summary_gives_way_and_waits_without_having_failed(model: ModelS
 
 async def test_an_agent_s_calls_count_too(model: ModelServer) -> None:
     held(model).let_go()
-    model.script = (Calls((("search_documents", {"query": "refunds"}),)), "None.")
+    model.script = in_turn(Calls((("search_documents", {"query": "refunds"}),)), "None.")
     async with served(**{**groq(model), **ONE}) as (client, _):
         model.held = Held()
         runs = await waiting(client, "s1", mode="agent")

@@ -206,16 +206,26 @@ async def test_users_see_their_own_usage_and_tenants_nothing_of_each_other() -> 
         refused(await client.get("/metrics", headers=gateway), 403)
 
 
-@pytest.mark.parametrize(("fault", "said"), [("early_end", 1), ("stream_error", 1), ("empty", 0)])
+@pytest.mark.parametrize(
+    ("fault", "is_streamed", "said"),
+    [
+        ("early_end", False, 1),
+        ("early_end", True, 1),
+        ("stream_error", True, 1),
+        ("empty", False, 0),
+    ],
+)
 async def test_a_reply_that_broke_off_is_counted_by_estimate(
-    model: ModelServer, fault: Any, said: int
+    model: ModelServer, fault: Any, is_streamed: int, said: int
 ) -> None:
     model.fault = fault
     async with served(**groq(model)) as (client, _):
-        response = await client.post("/chat", json={"message": "hello"})
+        response = await client.post(
+            "/chat", json={"message": "hello", "stream": bool(is_streamed)}
+        )
         counted = await metrics(client)
         row = (await rows(client))["chat"]
-    assert response.status_code >= 500
+    assert "event: error" in response.text if is_streamed else response.status_code >= 500
     assert (row["calls"], row["estimated_calls"]) == (1, 1)
     assert row["input_tokens"] > PROMPT_TOKENS
     assert (row["output_tokens"] > 0) == bool(said)
@@ -248,7 +258,7 @@ async def test_a_turn_that_is_stopped_in_mid_stream_is_counted(
 
 
 async def test_a_rewrite_is_counted_also_when_nothing_came_of_it(model: ModelServer) -> None:
-    model.script = lambda body: "Hello there." if body.get("stream") else ""
+    model.script = lambda body: "" if "<recent_messages" in str(body) else "Hello there."
     async with served(**groq(model)) as (client, _):
         await chat(client, "The contract of Acme ends in May.", session_id="s1")
         receipt = (await chat(client, "And what about it?", session_id="s1"))["receipt"]

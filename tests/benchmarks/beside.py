@@ -31,6 +31,7 @@ from tests.wire.serving import serving
 GROQ_KEY = "gsk-benchmark"
 MODEL = "openai/gpt-oss-120b"
 REPLY = "Here is what we know about it: the offer is valid until the end of the month."
+MOST_TOKENS = 1_024
 SUMMARY = summed_up("The user wants to move the item to the second quarter.")
 
 
@@ -38,6 +39,7 @@ class Asked(BaseModel):
     message: str
     session_id: str
     user_id: str
+    stream: bool = False
 
 
 class Replied(BaseModel):
@@ -54,8 +56,12 @@ def bare_app(model_url: str) -> FastAPI:
     async def chat(asked: Asked) -> Replied:
         said = conversations[asked.session_id]
         said.append(Say("user", asked.message))
-        pieces = model.stream([Say("system", "Answer."), *said], max_tokens=1_024)
-        reply = "".join([piece.text async for piece in pieces if isinstance(piece, Token)])
+        prompt = [Say("system", "Answer."), *said]
+        if asked.stream:  # from the model; the reply is told whole all the same
+            pieces = model.stream(prompt, max_tokens=MOST_TOKENS)
+            reply = "".join([piece.text async for piece in pieces if isinstance(piece, Token)])
+        else:
+            reply = (await model.complete(prompt, max_tokens=MOST_TOKENS)).text
         said.append(Say("assistant", reply))
         return Replied(reply=reply)
 

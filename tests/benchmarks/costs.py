@@ -199,7 +199,7 @@ def _script(chance: random.Random, load: Workload) -> Callable[[dict[str, Any]],
             return call("search_documents", query=_prose(QUESTION_WORDS, chance))
         if "<transcript" in told:
             return _checkpoint(told, names)
-        if body.get("stream"):
+        if "<recent_messages" not in told:
             return _prose(round(chance.uniform(0.5, 1.5) * REPLY_WORDS), chance)
         asked = _QUESTION.findall(told)[-1]
         opening = next((it for it in FOLLOW_UPS if asked.startswith(it)), "")

@@ -147,7 +147,7 @@ async def _crowd(
             "message": alone.message(f"{number}-{who}-{turn}", turn),
             "session_id": f"{number}-{who}-{turn // TURNS_OF_A_CONVERSATION}",
             "user_id": f"user-{who}",
-            "stream": not is_bare,
+            "stream": True,
         }
         try:
             if is_bare:

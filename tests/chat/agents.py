@@ -55,10 +55,15 @@ def results(request: dict[str, Any]) -> list[str]:
 
 
 def in_turn(*steps: Said | Callable[[list[str]], Said]) -> Callable[[dict[str, Any]], Said]:
-    """A model that says one thing after the other in each turn; one may depend on the results."""
+    """A model that says one thing after the other in each turn; one may depend on the results.
+
+    Where it is offered no tools it calls none.
+    """
 
     def script(body: dict[str, Any]) -> Said:
         told = results(body)
+        if "tools" not in body:
+            return "It has no tools."
         step = steps[min(len(told), len(steps) - 1)]
         return step(told) if callable(step) else step
 

@@ -448,7 +448,7 @@ async def test_a_session_that_outgrows_its_limits_says_so(
 
 async def test_a_repeated_or_failed_turn_counts_once(tmp_path: Path) -> None:
     async with serving(tmp_path / "a.db") as service:
-        service.model.fault, service.model.fault_times = "stream_error", 2
+        service.model.fault, service.model.fault_times = "early_end", 2
         for _ in range(3):
             await service.client.post("/chat", json={"message": question(1), "session_id": "s"})
         for _ in range(2):
