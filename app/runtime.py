@@ -70,6 +70,9 @@ SAMPLE_SECONDS = 5.0
 TEND_SECONDS = 2.0
 # While a thread is busy, the event loop would wait for its 5 ms to be over, several times a turn.
 SWITCH_SECONDS = 0.001
+# New objects between two looks of the garbage collector, and looks until one at what they left. At
+# Python's own 700 it looks several times in a turn, mostly at what is still in use.
+GARBAGE = (10_000, 5)
 DONE_JOBS_KEPT_SECONDS = 14 * 24 * 3600.0
 
 
@@ -210,4 +213,5 @@ class Runtime:
             # What is loaded by now stays. Otherwise the garbage collector looks through all of it
             # time and again, and everybody waits for a fifth of a second.
             gc.freeze()
+            gc.set_threshold(*GARBAGE)
             sys.setswitchinterval(SWITCH_SECONDS)

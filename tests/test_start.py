@@ -49,13 +49,16 @@ async def test_a_process_of_its_own_spares_the_garbage_collector_what_it_has_loa
 ) -> None:
     app = create_app(settings(), is_alone=is_alone)
     before, usual = gc.get_freeze_count(), sys.getswitchinterval()
+    looks = gc.get_threshold()
     try:
         async with app.router.lifespan_context(app):
             pass  # its end waits for the models to be loaded
         assert (gc.get_freeze_count() > before + 10_000) == is_alone
+        assert (gc.get_threshold() > looks) == is_alone
         assert (sys.getswitchinterval() < usual) == is_alone  # nor may threads hold up the loop
     finally:
         gc.unfreeze()
+        gc.set_threshold(*looks)
         sys.setswitchinterval(usual)
 
 

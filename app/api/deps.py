@@ -175,10 +175,10 @@ RuntimeDep = Annotated[Runtime, Depends(get_runtime)]
 
 async def get_caller(
     request: Request,
-    runtime: RuntimeDep,
     bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
     header: Annotated[str | None, Security(_header)],
 ) -> Caller:
+    runtime = await get_runtime(request)  # to have it handed in takes FastAPI longer
     secret = bearer.credentials if bearer is not None else header
     caller = await _who(runtime, secret, is_local=_is_loopback(request))
     note(tenant_id=caller.tenant_id, session_id=request.path_params.get("session_id"))

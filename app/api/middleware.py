@@ -8,7 +8,7 @@ import re
 import uuid
 from collections.abc import Mapping
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,16 +20,17 @@ from app.telemetry import about, request_id
 
 log = logging.getLogger(__name__)
 
-_NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_REQUEST_ID = b"x-request-id"
+_NOTHING = b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 # FastAPI's pages of documentation load their parts from elsewhere, and begin with a line of script.
 _PAGES = ("/docs", "/docs/oauth2-redirect", "/redoc")
 _DOCS = (
-    "default-src 'none'; script-src 'unsafe-inline' https://cdn.jsdelivr.net; "
-    "style-src 'unsafe-inline' https://cdn.jsdelivr.net https://fonts.googleapis.com; "
-    "font-src https://fonts.gstatic.com; "
-    "img-src 'self' data: https://fastapi.tiangolo.com https://cdn.redoc.ly; "
-    "connect-src 'self'; worker-src blob:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
+    b"default-src 'none'; script-src 'unsafe-inline' https://cdn.jsdelivr.net; "
+    b"style-src 'unsafe-inline' https://cdn.jsdelivr.net https://fonts.googleapis.com; "
+    b"font-src https://fonts.gstatic.com; "
+    b"img-src 'self' data: https://fastapi.tiangolo.com https://cdn.redoc.ly; "
+    b"connect-src 'self'; worker-src blob:; base-uri 'none'; form-action 'none'; "
+    b"frame-ancestors 'none'"
 )
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -76,7 +77,7 @@ class Envelope:
         async def tagged(message: Message) -> None:
             if message["type"] == "http.response.start":
                 request.status = message["status"]
-                MutableHeaders(scope=message)["X-Request-ID"] = current
+                message["headers"] = [*message["headers"], (_REQUEST_ID, current.encode())]
             await send(message)
 
         limit = self._limit(scope["path"])
@@ -115,28 +116,28 @@ class SafeHeaders:
 
     def __init__(self, app: ASGIApp, *, is_https: bool) -> None:
         self._app = app
-        self._headers = {
-            "X-Content-Type-Options": "nosniff",
-            "X-Frame-Options": "DENY",
-            "Referrer-Policy": "no-referrer",
-            "Cross-Origin-Resource-Policy": "same-origin",
-            "Cache-Control": "no-store",
-        }
+        self._headers = [
+            (b"x-content-type-options", b"nosniff"),
+            (b"x-frame-options", b"DENY"),
+            (b"referrer-policy", b"no-referrer"),
+            (b"cross-origin-resource-policy", b"same-origin"),
+            (b"cache-control", b"no-store"),
+        ]
         if is_https:
-            self._headers["Strict-Transport-Security"] = "max-age=31536000"
+            self._headers.append((b"strict-transport-security", b"max-age=31536000"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         policy = _DOCS if scope["path"] in _PAGES else _NOTHING
+        ours = [(b"content-security-policy", policy), *self._headers]
 
         async def safe(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.setdefault("Content-Security-Policy", policy)
-                for name, value in self._headers.items():
-                    headers.setdefault(name, value)
+                said = list(message["headers"])
+                names = {name.lower() for name, _ in said}
+                message["headers"] = said + [one for one in ours if one[0] not in names]
             await send(message)
 
         await self._app(scope, receive, safe)

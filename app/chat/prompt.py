@@ -100,6 +100,8 @@ def build_prompt(
     left = tokens_left(question, budget, fixed, template)
     while True:
         prompt = parts.fitted(left)
+        if _is_small(prompt, budget):
+            return prompt
         over = sum(tokens_of(say, budget) for say in prompt.says) - budget.prompt_tokens
         if over <= 0 or left <= 0:
             return prompt
@@ -241,6 +243,17 @@ class _Parts:
             for unit, text in pairs
             for say in unit
         ]
+
+
+def _is_small(prompt: Prompt, budget: Budget) -> bool:
+    """Say whether a prompt fits without a count of it: no text has more tokens than bytes.
+
+    Twice as many, for a counter that counts what others don't.
+    """
+    if any(say.calls for say in prompt.says):
+        return False
+    texts = [say.content.encode(errors="surrogatepass") for say in prompt.says]
+    return 2 * (sum(map(len, texts)) + MESSAGE_TOKENS * len(texts)) <= budget.prompt_tokens
 
 
 def _summary_block(text: str) -> str:

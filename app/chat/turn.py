@@ -266,20 +266,28 @@ class Turns:
     @asynccontextmanager
     async def _lease(self, turn: Turn) -> AsyncIterator[None]:
         """Keep other runs off this reply for as long as we are at it."""
-        keeper = asyncio.create_task(self._keep(turn), name="lease of a turn")
+        keepers: list[asyncio.Task[None]] = []
+
+        def keep() -> None:
+            keepers.append(asyncio.create_task(self._keep(turn), name="lease of a turn"))
+
+        # Most turns are over before: a timer costs them less than a task.
+        late = asyncio.get_running_loop().call_later(self._renew_seconds, keep)
         try:
             yield
         finally:
-            keeper.cancel()
+            late.cancel()
+            for keeper in keepers:
+                keeper.cancel()
 
     async def _keep(self, turn: Turn) -> None:
         while True:
-            await asyncio.sleep(self._renew_seconds)
             try:
                 if not await self._sessions.renew(turn):
                     return  # ended, deleted or taken over: storing will find out
             except AppError as error:
                 log.warning("could not renew the lease of a turn: %s", error.message)
+            await asyncio.sleep(self._renew_seconds)
 
 
 def _whose(ask: Ask) -> tuple[str, str]:

@@ -35,14 +35,9 @@ class Turnstile:
         waiters, place = self._here[key], (turn.reply.seq, turn.holder)
         waiters[place] = asyncio.Event()
         try:
-            try:
-                with span("wait for the turn"):
-                    async with asyncio.timeout(self._wait_seconds):
-                        await self._wait(waiters, turn)
-            except TimeoutError as error:
-                raise SessionBusy(
-                    "earlier messages of this session are still being answered", retry_after=5
-                ) from error
+            with span("wait for the turn"):
+                if not turn.is_next:
+                    await self._wait_for(waiters, turn)
             yield
         finally:
             del waiters[place]
@@ -51,10 +46,17 @@ class Turnstile:
             else:
                 self._here.pop(key, None)
 
+    async def _wait_for(self, waiters: dict[Place, asyncio.Event], turn: Turn) -> None:
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                await self._wait(waiters, turn)
+        except TimeoutError as error:
+            raise SessionBusy(
+                "earlier messages of this session are still being answered", retry_after=5
+            ) from error
+
     async def _wait(self, waiters: dict[Place, asyncio.Event], turn: Turn) -> None:
         place = (turn.reply.seq, turn.holder)
-        if turn.is_next:
-            return
         while min(waiters)[0] < turn.reply.seq or not await self._sessions.is_next(turn):
             news = waiters[place]
             try:

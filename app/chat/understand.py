@@ -79,7 +79,7 @@ class Understanding:
             if answer.route == "clarification" and not has_answer:  # a summary holds no answer
                 answer = replace(answer, route="hybrid")
         question = answer.question or ask.text
-        is_rewritten = _bare(question) != _bare(ask.text)
+        is_rewritten = question != ask.text and _bare(question) != _bare(ask.text)
         rule = _decided(rule, sign, answer, question, is_rewritten)
         understood = Understood(
             question if is_rewritten else ask.text,
@@ -142,7 +142,9 @@ def _permitted(rule: Ruled, ask: Ask) -> tuple[Route, str]:
 
 
 def _with_range(understood: Understood, text: str, now: datetime) -> Understood:
-    found = time_range(understood.question, now) or time_range(text, now)
+    found = time_range(understood.question, now)
+    if found is None and understood.is_rewritten:
+        found = time_range(text, now)
     if found is None:
         return replace(understood, topic=topic_of(understood.question, ""))
     return replace(

@@ -22,7 +22,8 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
 
 from app.db.answers import Answered, deliver
-from app.db.sqlite_file import engine, is_in_transaction, ours, say, scrub
+from app.db.patience import Patience
+from app.db.sqlite_file import Kept, engine, ours, scrub
 from app.db.sqlite_reads import READERS, SqliteReads
 from app.errors import Misconfigured, StorageUnavailable
 
@@ -47,6 +48,7 @@ class SqliteDatabase:
 
     def __init__(self, path: Path | None, *, busy_seconds: float = 30.0) -> None:
         self._deadline = busy_seconds * 2 + 5
+        self._patience = Patience(self._deadline)
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._scrubs: queue.SimpleQueue[Future[bool]] = queue.SimpleQueue()
         self._closed = False
@@ -58,6 +60,7 @@ class SqliteDatabase:
         except OSError as error:
             raise Misconfigured(f"can't write to the database's folder {path}: {error}") from error
         self._engine = engine(path, busy_seconds)
+        self._kept = Kept(self._engine)
         self._readers: Engine | None = None
         self._reads: SqliteReads | None = None
         if path is not None:
@@ -69,21 +72,22 @@ class SqliteDatabase:
     async def read(self, fn: Callable[[Connection], T]) -> T:
         if self._reads is None or self._closed:
             return await self.write(fn)
-        return await self._answer(self._reads.read(fn), self._deadline)
+        return await self._patience.wait(self._reads.read(fn))
 
     async def write(self, fn: Callable[[Connection], T]) -> T:
-        return await self._write(fn, self._deadline)
+        return await self._patience.wait(self._begin(fn))
 
     async def change_schema(self, fn: Callable[[Connection], T]) -> T:
-        return await self._write(fn, None)
+        return await self._begin(fn)  # which may take as long as it takes
 
-    async def _write(self, fn: Callable[[Connection], T], deadline: float | None) -> T:
+    def _begin(self, fn: Callable[[Connection], T]) -> asyncio.Future[T]:
+        """Have `fn` called by the writer; returns its result to come."""
         if self._closed:
             raise StorageUnavailable("the database is closed")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         # In the caller's context, so that a job which it puts knows the trace that it belongs to.
         self._queue.put(_Work(fn, copy_context(), answer))
-        return await self._answer(answer, deadline)
+        return answer
 
     async def scrub(self) -> bool:
         """Rewrite the file and empty the WAL.
@@ -114,19 +118,11 @@ class SqliteDatabase:
         if self._lock_file is not None:
             os.close(self._lock_file)
 
-    async def _answer(self, answer: asyncio.Future[T], deadline: float | None) -> T:
-        if deadline is None:
-            return await answer
-        expiry = answer.get_loop().call_later(deadline, _give_up, answer)
-        try:
-            return await answer
-        finally:
-            expiry.cancel()
-
     def _work(self) -> None:
         while (work := self._queue.get()) is not None:
             self._commit_group(work)
             self._scrub_if_asked()
+        self._kept.close()
 
     def _scrub_if_asked(self) -> None:
         """Scrub once for all who ask, between two transactions."""
@@ -138,9 +134,11 @@ class SqliteDatabase:
         if not asked:
             return
         try:
-            with self._my_turn(), self._engine.connect() as connection:
-                is_clean = scrub(connection.connection.dbapi_connection)
+            with self._my_turn():
+                _, raw = self._kept.connection()
+                is_clean = scrub(raw)
         except BaseException as error:  # noqa: BLE001 — the callers get it; the thread lives on
+            self._kept.close()
             for future in asked:
                 future.set_exception(ours(error))
         else:
@@ -151,15 +149,20 @@ class SqliteDatabase:
         """Run all that waits in one transaction; answer everyone once it is on disk."""
         settled: list[Answered] = []
         try:
-            with self._my_turn(), self._engine.connect() as connection:
-                say(connection, "BEGIN IMMEDIATE")
-                with connection.begin():
+            with self._my_turn():
+                connection, raw = self._kept.connection()
+                try:
+                    raw.execute("BEGIN IMMEDIATE")
                     work: _Work | None = first
                     while work is not None:
                         if not work.answer.done():  # else nobody waits for it any more
                             settled.append((work.answer, None, None))
-                            settled[-1] = (work.answer, *_attempt(connection, work))
+                            settled[-1] = (work.answer, *_attempt(connection, raw, work))
                         work = self._waiting() if len(settled) < MAX_GROUP else None
+                    raw.commit()
+                except BaseException:
+                    self._kept.close()  # while it is still our turn
+                    raise
         except BaseException as error:  # noqa: BLE001 — the callers get it; the thread lives on
             failure = ours(error)
             told = settled or [(first.answer, None, None)]
@@ -189,25 +192,19 @@ class SqliteDatabase:
             fcntl.flock(self._lock_file, fcntl.LOCK_UN)
 
 
-def _give_up(answer: asyncio.Future[Any]) -> None:
-    if not answer.done():
-        failure = StorageUnavailable("the database did not answer in time", retry_after=5)
-        answer.set_exception(failure)
-
-
-def _attempt(connection: Connection, work: _Work) -> tuple[Any, BaseException | None]:
+def _attempt(connection: Connection, raw: Any, work: _Work) -> tuple[Any, BaseException | None]:
     """Run one caller's function in a savepoint, so that its failure is its own.
 
     A failure that ended the whole transaction (a full disk, an I/O error) is raised instead.
     """
-    say(connection, f"SAVEPOINT {_SAVEPOINT}")
+    raw.execute(f"SAVEPOINT {_SAVEPOINT}")
     try:
         result = work.context.run(work.fn, connection)
-        say(connection, f"RELEASE {_SAVEPOINT}")
+        raw.execute(f"RELEASE {_SAVEPOINT}")
     except BaseException as error:
-        if not is_in_transaction(connection):
+        if not raw.in_transaction:
             raise
-        say(connection, f"ROLLBACK TO {_SAVEPOINT}")
-        say(connection, f"RELEASE {_SAVEPOINT}")
+        raw.execute(f"ROLLBACK TO {_SAVEPOINT}")
+        raw.execute(f"RELEASE {_SAVEPOINT}")
         return None, ours(error)
     return result, None

@@ -31,7 +31,7 @@ _UNWRITABLE = {
 def engine(path: Path | None, busy_seconds: float, *, readers: int = 0) -> Engine:
     """Return an engine of one connection that writes, or of some that can only read.
 
-    Its transactions begin with `begin`, and not with SQLAlchemy: a listener of its events would
+    Its transactions begin with `BEGIN`, and not with SQLAlchemy: a listener of its events would
     cost each statement more than SQLite takes to answer it.
     """
     shared: dict[str, Any] = {
@@ -61,15 +61,31 @@ def engine(path: Path | None, busy_seconds: float, *, readers: int = 0) -> Engin
     return made
 
 
-def say(connection: Connection, what: str) -> None:
-    """Say to the driver itself what frames statements: SQLAlchemy takes longer for it."""
-    raw: Any = connection.connection.dbapi_connection
-    raw.execute(what)
+class Kept:
+    """The connection of one thread, kept until something fails; with it, the driver's own.
 
+    SQLAlchemy takes all that is done with it for one transaction without end: to begin and to end
+    one takes it longer than most statements take. The driver itself is told where each begins and
+    ends.
+    """
 
-def is_in_transaction(connection: Connection) -> bool:
-    raw: Any = connection.connection.dbapi_connection
-    return bool(raw.in_transaction)
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._kept: tuple[Connection, Any] | None = None
+
+    def connection(self) -> tuple[Connection, Any]:
+        if self._kept is None:
+            connection = self._engine.connect()
+            connection.begin()
+            self._kept = connection, connection.connection.dbapi_connection
+        return self._kept
+
+    def close(self) -> None:
+        """Let go of it; what is open in it is rolled back."""
+        if self._kept is not None:
+            connection, _ = self._kept
+            self._kept = None
+            connection.close()
 
 
 def scrub(raw: Any) -> bool:

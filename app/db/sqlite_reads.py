@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
 
 from app.db.answers import Answered, deliver, give
-from app.db.sqlite_file import ours, say
+from app.db.sqlite_file import Kept, ours
 from app.db.together import reader
 
 T = TypeVar("T")
@@ -107,21 +107,22 @@ class SqliteReads:
             self._queue.put(batch)
 
     def _work(self) -> None:
+        kept = Kept(self._engine)
         while (batch := self._queue.get()) is not None:
-            self._answer(batch)
+            self._answer(batch, kept)
+        kept.close()
 
-    def _answer(self, batch: _Batch) -> None:
+    def _answer(self, batch: _Batch, kept: Kept) -> None:
         """Answer what waits: all of it at once, but for what comes behind a slow read."""
         current: list[asyncio.Future[Any]] = []
         told_at = time.monotonic()
         try:
-            with self._engine.connect() as connection:
-                for fn, answer in batch.take():
-                    current = [answer]
-                    batch.read.append((answer, *_attempt(connection, fn)))
-                    if time.monotonic() - told_at > SLOW_SECONDS:
-                        deliver(batch.answers())
-                        told_at = time.monotonic()
+            for fn, answer in batch.take():
+                current = [answer]
+                batch.read.append((answer, *_attempt(kept, fn)))
+                if time.monotonic() - told_at > SLOW_SECONDS:
+                    deliver(batch.answers())
+                    told_at = time.monotonic()
         except BaseException as error:  # noqa: BLE001 — the callers get it; the thread lives on
             failure = ours(error)
             left = [*current, *[answer for _, answer in batch.take()]]
@@ -139,16 +140,14 @@ def _emptied(queued: deque[T]) -> Iterator[T]:
         yield one
 
 
-def _attempt(
-    connection: Connection, fn: Callable[[Connection], Any]
-) -> tuple[Any, BaseException | None]:
+def _attempt(kept: Kept, fn: Callable[[Connection], Any]) -> tuple[Any, BaseException | None]:
     """Run one caller's function in a transaction, which sees the database at one moment."""
+    connection, raw = kept.connection()
     try:
-        say(connection, "BEGIN")
-        return fn(connection), None
+        raw.execute("BEGIN")
+        result = fn(connection)
+        raw.rollback()
     except BaseException as error:  # noqa: BLE001 — the caller gets it
+        kept.close()
         return None, ours(error)
-    finally:
-        connection.rollback()
-        raw: Any = connection.connection.dbapi_connection
-        raw.rollback()  # where `fn` asked nothing, SQLAlchemy knows of no transaction
+    return result, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 import numpy as np
@@ -42,8 +42,7 @@ class Vector:
     metadata: Metadata = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """A found row. `score` is max(0, cosine): 0 to 1, higher is nearer."""
 
     id: str

@@ -21,10 +21,11 @@ import numpy as np
 from app.db import Connection, Database
 from app.errors import Misconfigured
 from app.index import index_table as table
-from app.index.base import KEYS, Filter, Match, Values, Vector
-from app.index.filters import Test, demands, fields, matcher, refused, required
+from app.index.base import Filter, Match, Values, Vector
+from app.index.filters import Test
 from app.index.matrix import Doubles, Floats, Matrix, Seqs, View, cosines, take_best
-from app.index.rows import check_id, check_namespace, check_query, check_vector
+from app.index.reading import Readings
+from app.index.rows import check_id, check_ids, check_namespace, check_query, check_vector
 from app.index.slices import WHOLE, Found, Slices, matches, passing
 
 P = ParamSpec("P")
@@ -67,6 +68,7 @@ class EmbeddedIndex:
         self._db = db
         self._matrices: dict[str, Matrix] = {}
         self._slices = Slices(dimension)
+        self._readings = Readings()
         self._loading: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
             WeakKeyDictionary()
         )
@@ -106,12 +108,11 @@ class EmbeddedIndex:
         check_query(values, self.dimension, top_k)
         exact = values.astype(np.float64)
         direction: Doubles = exact / np.linalg.norm(exact)
-        test = None if filter is None else matcher(filter)
-        narrow, is_settled = None, False
+        test, narrow, is_settled = None, None, False
         if filter is not None:
-            only_keys = only_keys and fields(filter) <= KEYS
-            narrow = table.narrow(required(filter), refused(filter, "session_id"))
-            is_settled = narrow is not None and narrow.settles(demands(filter))
+            asked = self._readings.of(filter)
+            test, narrow, is_settled = asked.test, asked.narrow, asked.is_settled
+            only_keys = only_keys and asked.is_of_keys
         elif only_keys and self.rows_in_memory(namespace) <= SMALL:
             best = await self._db.read(
                 self._slices.best(namespace, WHOLE, SMALL, direction, top_k, None, only_keys=True)
@@ -151,11 +152,12 @@ class EmbeddedIndex:
         self, namespace: str, ids: Sequence[str], *, only_values: bool = False
     ) -> dict[str, Vector]:
         """Return the rows that exist, by id; `values` at length 1, as they are stored."""
-        _check(namespace, ids)
+        check_namespace(namespace)
+        check_ids(ids)
         if only_values and self.rows_in_memory(namespace) <= SMALL:
             known = await self._db.read(self._slices.vectors(namespace, ids, SMALL))
             if known is not None:
-                return {id: Vector(id, values) for id, values in known.items()}
+                return known
         found: dict[str, Vector] = {}
         for part in _parts(list(dict.fromkeys(ids))):
             rows = await self._db.read(table.rows_by_id(namespace, part, self.dimension))
@@ -163,7 +165,8 @@ class EmbeddedIndex:
         return found
 
     async def delete(self, namespace: str, ids: Sequence[str]) -> None:
-        _check(namespace, ids)
+        check_namespace(namespace)
+        check_ids(ids)
         for part in _parts(list(dict.fromkeys(ids))):
             await self._db.write(table.remove(namespace, part))
 
@@ -353,12 +356,6 @@ async def _compute(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.k
     if size < INLINE_NUMBERS:
         return work(*args, **kwargs)
     return await asyncio.to_thread(work, *args, **kwargs)
-
-
-def _check(namespace: str, ids: Sequence[str]) -> None:
-    check_namespace(namespace)
-    for id in ids:
-        check_id(id)
 
 
 def _parts(items: list[Item]) -> Iterator[list[Item]]:

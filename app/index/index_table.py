@@ -72,16 +72,21 @@ _state_of: dict[str, sa.Select[int, int]] = {
     )
     for field, is_in in _is_in_slice.items()
 }
+# Not by a join, for which SQLite looks each row up, whether its vector is asked for or not.
+_new_vector = sa.case(
+    (
+        _rows.seq > sa.bindparam("after", type_=sa.BigInteger),
+        sa.select(_vectors.embedding).where(_vectors.seq == _rows.seq).scalar_subquery(),
+    )
+)
 _vectors_of = {
     field: sa.select(
         _rows.seq,
         _rows.id,
         _rows.session_id,
         _rows[field] if field else sa.null(),
-        _vectors.embedding,
-    )
-    .select_from(_with_vector)
-    .where(*is_in)
+        _new_vector,
+    ).where(*is_in)
     for field, is_in in _is_in_slice.items()
 }
 _seqs_of = {kind: sa.select(_rows.seq).where(is_meant) for kind, is_meant in _is_meant.items()}
@@ -120,7 +125,10 @@ class Row(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Rows without their metadata. is_plain: the columns tell all of what they are of."""
+    """Rows without their metadata. is_plain: the columns tell all of what they are of.
+
+    values: the vectors of the last rows; of those in front of them, none was asked for.
+    """
 
     seqs: Seqs
     ids: list[str]
@@ -227,11 +235,16 @@ def state_of(
 
 
 def vectors_of(
-    connection: Connection, namespace: str, condition: Narrow, dimension: int
+    connection: Connection, namespace: str, condition: Narrow, dimension: int, after: int = 0
 ) -> Columns:
-    """Return the rows that have one of at most `MAX_IN` keys."""
-    found = connection.execute(_vectors_of[condition.field], _which(namespace, condition)).all()
-    return _columns_of(found, dimension)
+    """Return the rows that have one of at most `MAX_IN` keys; the vectors of those after `after`.
+
+    One statement: what is new and what is gone must be of the same moment.
+    """
+    which = {**_which(namespace, condition), "after": after}
+    found = connection.execute(_vectors_of[condition.field], which).all()
+    old = [row for row in found if row[0] <= after]
+    return _columns_of([*old, *[row for row in found if row[4] is not None]], dimension)
 
 
 def no_columns(dimension: int) -> Columns:
@@ -245,7 +258,7 @@ def _columns_of(found: Sequence[Any], dimension: int) -> Columns:
         [row[1] for row in found],
         np.array([row[2] for row in found], object),
         not any(OTHER in row[2:4] for row in found),
-        _floats([row[4] for row in found], dimension),
+        _floats([row[4] for row in found if row[4] is not None], dimension),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,16 @@ def check_id(id: str) -> None:
             f"A vector id must be 1 to {MAX_ID_CHARS} ASCII characters without NUL, "
             f"got {id[:80]!r} ({len(id)} characters)."
         )
+
+
+def check_ids(ids: Sequence[str]) -> None:
+    every = "".join(ids)
+    if ids and every.isascii() and "\x00" not in every:
+        lengths = list(map(len, ids))
+        if min(lengths) >= 1 and max(lengths) <= MAX_ID_CHARS:
+            return
+    for id in ids:
+        check_id(id)
 
 
 def check_namespace(namespace: str) -> None:

@@ -1,25 +1,28 @@
-"""A user's vectors, kept in memory for as long as none of them changes. Touches: the database.
+"""A user's vectors, kept in memory while they are as they were. Touches: the database.
 
 A slice is known by its number of rows and its newest `seq`: a `seq` is given once, and later ones
-are greater, so that a slice with the same two is the same, whoever wrote it. Numbers, ids and times
-are kept, no words.
+are greater, so that a slice with the same two is the same, whoever wrote it. Each question has SQL
+tell them, unless another did since it was asked. Of a slice that changed, only the vectors that are
+new are read. Numbers, ids and times are kept, no words.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.db import Connection
 from app.index import index_table as table
-from app.index.base import KEYS, Match, Metadata, Values
+from app.index.base import KEYS, Match, Metadata, Vector
 from app.index.filters import Test
 from app.index.matrix import GONE, Doubles, Floats, Seqs, cosines, take_best
 
@@ -45,7 +48,11 @@ class Found:
 
 @dataclass(slots=True)
 class _Slice:
-    """Rows as they were at a state. known: the id and keys of some, by `seq`."""
+    """Rows as they were at a state. known: the id and keys of some, by `seq`.
+
+    place: of each id, once vectors were asked for by their ids. checked_at: a moment, after which
+    SQL said that these are all the rows.
+    """
 
     seqs: Seqs
     ids: list[str]
@@ -56,6 +63,8 @@ class _Slice:
     newest: int
     used_at: float
     known: dict[int, Known]
+    place: dict[str, int] = field(default_factory=dict)
+    checked_at: float = -math.inf
 
     @property
     def size(self) -> int:
@@ -90,85 +99,128 @@ class Slices:
         is_settled: what meets the condition passes the test, where the columns tell all.
         """
 
+        asked_at = time.monotonic()
+
         def read(connection: Connection) -> list[Match] | None:
-            held = self._slice(connection, namespace, condition, limit)
+            held = self._slice(connection, namespace, condition, limit, asked_at)
             if held is None or not len(held.seqs):
                 return None if held is None else []
             must_pass = None if is_settled and held.is_plain else test
             scores: Floats = held.values @ direction.astype(np.float32)
             if condition.left_out is not None:  # no row without a session is meant either
                 scores[(held.sessions == condition.left_out) | held.has_none] = GONE
-            found: list[tuple[float, Known]] = []
+            cosines_found: list[float] = []
+            found: list[Known] = []
             look = top_k
             while True:
                 places, sure_above = take_best(scores, look)
                 if not len(places):
-                    return best_of(found, top_k)
+                    return best_of(cosines_found, found, top_k)
                 seqs = held.seqs[places].tolist()
                 rows = _known(connection, held, seqs) if only_keys else _whole(connection, seqs)
                 if rows is None:
                     self._drop(_key(namespace, condition))
                     return None
                 exact = cosines(held.values[places], direction).tolist()
-                some = zip(exact, rows, strict=True)
-                found += some if must_pass is None else [it for it in some if must_pass(it[1][1])]
+                if must_pass is not None:
+                    passed = [must_pass(metadata) for _, metadata in rows]
+                    exact, rows = list(compress(exact, passed)), list(compress(rows, passed))
+                cosines_found += exact
+                found += rows
                 is_all = sure_above == -np.inf
-                if is_all or sum([cosine >= sure_above for cosine, _ in found]) >= top_k:
-                    return best_of(found, top_k)
+                if is_all or sum([cosine >= sure_above for cosine in cosines_found]) >= top_k:
+                    return best_of(cosines_found, found, top_k)
                 look = min(look * 4, max(LONGEST_LOOK, top_k))
 
         return read
 
     def vectors(
         self, namespace: str, ids: Sequence[str], limit: int
-    ) -> Callable[[Connection], dict[str, Values] | None]:
+    ) -> Callable[[Connection], dict[str, Vector] | None]:
         """Return what reads the vectors of some rows of a namespace with `limit` rows at most."""
 
-        def read(connection: Connection) -> dict[str, Values] | None:
-            held = self._slice(connection, namespace, WHOLE, limit)
+        asked_at = time.monotonic()
+
+        def read(connection: Connection) -> dict[str, Vector] | None:
+            held = self._slice(connection, namespace, WHOLE, limit, asked_at)
             if held is None:
                 return None
-            wanted = set(ids)
-            return {id: held.values[at] for at, id in enumerate(held.ids) if id in wanted}
+            place = held.place
+            if not place:
+                place = held.place = {id: at for at, id in enumerate(held.ids)}
+            return {id: Vector(id, held.values[place[id]]) for id in ids if id in place}
 
         return read
 
     def _slice(
-        self, connection: Connection, namespace: str, condition: table.Narrow, limit: int
+        self,
+        connection: Connection,
+        namespace: str,
+        condition: table.Narrow,
+        limit: int,
+        asked_at: float,
     ) -> _Slice | None:
-        """Return all rows that meet a condition as they are now; None if they are too many."""
+        """Return all rows that meet a condition as they were at some moment after `asked_at`.
+
+        None if they are too many.
+        """
+        key = _key(namespace, condition)
+        held = self._last(key)
+        if held is not None and held.checked_at > asked_at and len(held.seqs) <= limit:
+            return held
+        checked_at = time.monotonic()
         count, newest = table.state_of(connection, namespace, condition, limit + 1)
         if count > limit:
             return None
-        key = _key(namespace, condition)
-        held = self._current(key, count, newest)
-        if held is None and count:
-            read = table.vectors_of(connection, namespace, condition, self._dimension)
-            held = self._keep(key, read)
-        return held or _laid_out(table.no_columns(self._dimension), {})
+        if held is None or (len(held.seqs), held.newest) != (count, newest):
+            if not count:
+                return _laid_out(table.no_columns(self._dimension), {})
+            held = self._keep(key, self._read(connection, namespace, condition, held), held)
+        held.checked_at = checked_at
+        return held
+
+    def _read(
+        self,
+        connection: Connection,
+        namespace: str,
+        condition: table.Narrow,
+        before: _Slice | None,
+    ) -> table.Columns:
+        """Read a slice; the vectors of rows that it had before are taken from there."""
+        if before is None:
+            return table.vectors_of(connection, namespace, condition, self._dimension)
+        read = table.vectors_of(
+            connection, namespace, condition, self._dimension, after=before.newest
+        )
+        old = read.seqs[: len(read.seqs) - len(read.values)].tolist()
+        place = {seq: at for at, seq in enumerate(before.seqs.tolist())}
+        if not place.keys() >= set(old):  # it is from a later moment than this read
+            return table.vectors_of(connection, namespace, condition, self._dimension)
+        kept = before.values[[place[seq] for seq in old]]
+        return read._replace(values=np.concatenate([kept, read.values]))
 
     def clear(self) -> None:
         with self._lock:
             self._held.clear()
             self._numbers = 0
 
-    def _current(self, key: _Key, count: int, newest: int) -> _Slice | None:
+    def _last(self, key: _Key) -> _Slice | None:
+        """Return a slice as it was when it was last asked for; it may have changed since."""
         with self._lock:
             held = self._held.get(key)
-            if held is None or (len(held.seqs), held.newest) != (count, newest):
-                return None
-            held.used_at = time.monotonic()
-            self._held.move_to_end(key)
+            if held is not None:
+                held.used_at = time.monotonic()
+                self._held.move_to_end(key)
             return held
 
-    def _keep(self, key: _Key, read: table.Columns) -> _Slice:
-        before = self._drop(key)
+    def _keep(self, key: _Key, read: table.Columns, before: _Slice | None) -> _Slice:
         # A row under a `seq` never changes.
         still = {} if before is None else before.known
         held = _laid_out(read, {seq: still[seq] for seq in read.seqs.tolist() if seq in still})
         with self._lock:
+            gone = self._held.pop(key, None)  # it may be another thread's by now
             self._held[key] = held
-            self._numbers += held.size
+            self._numbers += held.size - (0 if gone is None else gone.size)
             for other, old in list(self._held.items()):
                 is_idle = held.used_at - old.used_at > IDLE_SECONDS
                 if not is_idle and self._numbers <= MOST_NUMBERS:
@@ -177,11 +229,10 @@ class Slices:
                 self._numbers -= old.size
         return held
 
-    def _drop(self, key: _Key) -> _Slice | None:
+    def _drop(self, key: _Key) -> None:
         with self._lock:
             gone = self._held.pop(key, None)
             self._numbers -= 0 if gone is None else gone.size
-            return gone
 
 
 def _laid_out(read: table.Columns, known: dict[int, Known]) -> _Slice:
@@ -228,18 +279,19 @@ def passing(scored: Iterable[tuple[table.Row, float]], test: Test | None) -> Ite
             yield Found(row.seq, cosine, row.id, metadata)
 
 
-def matches(found: Iterable[Found], top_k: int) -> list[Match]:
-    return best_of([(one.cosine, (one.id, one.metadata)) for one in found], top_k)
+def matches(found: Sequence[Found], top_k: int) -> list[Match]:
+    return best_of([one.cosine for one in found], [(one.id, one.metadata) for one in found], top_k)
 
 
-def best_of(found: Sequence[tuple[float, Known]], top_k: int) -> list[Match]:
+def best_of(cosines: Sequence[float], found: Sequence[Known], top_k: int) -> list[Match]:
     """Choose by cosine, then order by score: all that point away have the same score, 0.
 
-    found: (cosine, (id, metadata)); of cosines that are equal, the first id is the better.
+    Of cosines that are equal, the first id is the better.
     """
-    ranked = sorted([(-cosine, id, at) for at, (cosine, (id, _)) in enumerate(found)])[:top_k]
+    away_from, ids = [-cosine for cosine in cosines], [id for id, _ in found]
+    ranked = sorted(zip(away_from, ids, range(len(found)), strict=True))[:top_k]
     if ranked and (ranked[-1][0] > 0 or ranked[0][0] < -1):
         ranked = sorted(
             [(0.0 if away > 0 else -1.0 if away < -1 else away, id, at) for away, id, at in ranked]
         )
-    return [Match(id, 0.0 - away, found[at][1][1]) for away, id, at in ranked]
+    return [Match(id, 0.0 - away, found[at][1]) for away, id, at in ranked]

@@ -127,7 +127,7 @@ def look(
     if held is not None:
         if expected is not None and expected.held is held:
             return expected
-        return _look_in(held, question, limit)
+        return _look_in(held, question, limit, expected)
     holders = store.frequencies(connection, scope, question.terms, most=MOST_COUNTED)
     if not holders or not state.items:
         return Looked()
@@ -138,17 +138,30 @@ def look(
     return Looked(scope, question, best, is_all, holders, weights, average)
 
 
-def _look_in(held: Scope, question: Question, limit: int) -> Looked:
-    """Return what is found of a question whose terms are all laid out."""
+def _look_in(held: Scope, question: Question, limit: int, expected: Looked | None = None) -> Looked:
+    """Return what is found of a question whose terms are all laid out.
+
+    expected: with the same limit, of a question that may have lacked some terms.
+    """
     holders = held.holding(question.terms)
     if not holders:
         return Looked(held=held)
     weights, telling = _weights(question, holders, held.state.items)
     average = held.state.length / held.state.items
-    places = held.best(telling, length=average, limit=limit).tolist()
-    best = [held.items[at] for at in places]
+    best: Sequence[Item]
+    if expected is not None and _is_found_alike(expected, held, holders):
+        best = expected.best
+    else:
+        places = held.best(telling, length=average, limit=limit).tolist()
+        best = [held.items[at] for at in places]
     is_all = len(best) < limit and len(telling) == len(holders)
     return Looked(0, question, best, is_all, holders, weights, average, held)
+
+
+def _is_found_alike(expected: Looked, held: Scope, holders: Mapping[str, int]) -> bool:
+    """Say whether the terms that any chunk has are the same, in the same chunks."""
+    before = expected.held
+    return before is not None and before.items is held.items and expected.holders == holders
 
 
 def _weights(

@@ -71,8 +71,11 @@ def count_chunks(tenant_id: str, document: Document, dimension: int) -> int:
 
 def shared_metadata(tenant_id: str, document: Document) -> Metadata:
     """Return what the metadata of all chunks share; a column named like one of ours gets a `_`."""
+    own = document.metadata
+    if not OURS.isdisjoint(own):
+        own = {_column(name, own): value for name, value in own.items()}
     return {
-        **{_column(k, document.metadata): v for k, v in document.metadata.items()},
+        **own,
         "tenant_id": tenant_id,
         "source": document.source,
         "doc_type": document.doc_type,

@@ -5,13 +5,14 @@ Touches: the index, the lexical index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from app.at_once import at_once
 from app.db import Database
 from app.errors import LeftAlone
 from app.index.base import Filter, Index, Values, Vector, namespace
-from app.knowledge.asked import Looked, Question, expect, look
+from app.knowledge.asked import Chunk, Looked, Question, expect, look
 from app.knowledge.chunked import ids_of
 from app.knowledge.joining import Sides
 from app.knowledge.postings import Postings
@@ -33,34 +34,48 @@ class Finder:
         *,
         filter: Filter | None,
         limit: int,
-        vectors: Mapping[str, Vector],
+        with_vectors: bool = True,
     ) -> Sides:
         """Return up to `limit` chunks of each side; the filter is for the index alone.
 
-        question: None leaves the index out. vectors: what is known of an earlier try.
+        question: None leaves the index out. with_vectors: read those of all that words found, while
+        the index is asked; of many, most would not be used.
         """
         if question is None:
             looked = await self._look(tenant_id, words, limit)
             return Sides(None, (), looked, ids_of(looked.chunks), {})
         where = namespace("documents", tenant_id)
+        ask = partial(
+            self._index.query, where, question, top_k=limit, filter=filter, only_keys=True
+        )
+        if not with_vectors:
+            looked, matches = await at_once(self._look(tenant_id, words, limit), ask())
+            return Sides(question, matches, looked, ids_of(looked.chunks), {})
         expected = expect(tenant_id, words, self._postings, limit=limit)
         if expected is None:  # this once, or too many chunks to keep
             expected = looked = await self._look(tenant_id, words, limit)
-            matches, beside = await at_once(
-                self._index.query(where, question, top_k=limit, filter=filter, only_keys=True),
-                self._beside(where, expected, vectors),
-            )
+            ids = ids_of(looked.chunks)
+            matches, vectors = await at_once(ask(), self._beside(where, ids))
         else:
-            looked, matches, beside = await at_once(
-                self._look(tenant_id, words, limit, expected),
-                self._index.query(where, question, top_k=limit, filter=filter, only_keys=True),
-                self._beside(where, expected, vectors),
+            ids = ids_of(expected.chunks)
+            looked, matches, vectors = await at_once(
+                self._look(tenant_id, words, limit, expected), ask(), self._beside(where, ids)
             )
-        if beside is not None:
-            vectors = beside
-        if beside is None or looked is not expected:
-            vectors = await self._vectors(where, looked, vectors)
-        return Sides(question, matches, looked, ids_of(looked.chunks), vectors)
+        if looked is not expected:
+            ids = ids_of(looked.chunks)
+        if vectors is None or looked is not expected:
+            vectors = await self.vectors(tenant_id, list(ids.values()), vectors or {})
+        return Sides(question, matches, looked, ids, vectors)
+
+    async def vectors(
+        self, tenant_id: str, ids: Sequence[str], known: Mapping[str, Vector]
+    ) -> Mapping[str, Vector]:
+        """Return the vectors of some chunks that words found, beside those that are known."""
+        missing = [id for id in ids if id not in known]
+        if not missing:
+            return known
+        where = namespace("documents", tenant_id)
+        return {**known, **await self._index.fetch(where, missing, only_values=True)}
 
     async def _look(
         self, tenant_id: str, words: Question, limit: int, expected: Looked | None = None
@@ -71,20 +86,11 @@ class Finder:
             lambda c: look(c, tenant_id, words, self._postings, limit=limit, expected=expected)
         )
 
-    async def _beside(
-        self, where: str, looked: Looked, known: Mapping[str, Vector]
-    ) -> Mapping[str, Vector] | None:
-        """Do as `_vectors` does; None where the index lets one call through, to try it out."""
+    async def _beside(self, where: str, ids: Mapping[Chunk, str]) -> Mapping[str, Vector] | None:
+        """Fetch vectors; None where the index lets one call through, to try it out."""
+        if not ids:
+            return {}
         try:
-            return await self._vectors(where, looked, known)
+            return await self._index.fetch(where, list(ids.values()), only_values=True)
         except LeftAlone:
             return None
-
-    async def _vectors(
-        self, where: str, looked: Looked, known: Mapping[str, Vector]
-    ) -> Mapping[str, Vector]:
-        """Return the vectors of what words found, beside those that are known."""
-        missing = [id for id in ids_of(looked.chunks).values() if id not in known]
-        if not missing:
-            return known
-        return {**known, **await self._index.fetch(where, missing, only_values=True)}

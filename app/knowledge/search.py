@@ -20,7 +20,7 @@ from app.knowledge.asked import read_question
 from app.knowledge.chunked import chunk_rows
 from app.knowledge.finding import Finder
 from app.knowledge.fusion import Ranked, Ranking, rank
-from app.knowledge.joining import Sides, joined
+from app.knowledge.joining import Gathered, Sides, gathered, joined
 from app.knowledge.rows import rows_by_id, told_by_id
 from app.knowledge.within import passing, test_of
 from app.quarantine import BLOCKED, State
@@ -109,21 +109,28 @@ class DocumentSearch:
         else:  # a text that was pasted
             read = await asyncio.to_thread(read_question, words)
         gate = None if question is None else self._threshold
-        vectors: Mapping[str, Vector] = {}
+        known: Mapping[str, Vector] = {}
+        is_first = True
         while True:
             sides = await self._finder.find(
-                tenant_id, question, read, filter=filter, limit=asked, vectors=vectors
+                tenant_id, question, read, filter=filter, limit=asked, with_vectors=is_first
             )
-            matches, vectors = sides.matches, sides.vectors
+            matches = sides.matches
             if test is not None:
                 sides = await self._passing(tenant_id, sides, test)
-            found = await self._told(tenant_id, sides, gate, test, top_k)
+            both = None
+            if not is_first and question is not None:
+                both = await self._database.read(partial(gathered, sides=sides))
+                known = await self._finder.vectors(tenant_id, both.ids_by_words, known)
+                sides = replace(sides, vectors=known)
+            known = sides.vectors
+            found = await self._told(tenant_id, sides, both, gate, test, top_k)
             is_all = len(matches) < asked or matches[-1].score < self._threshold
             if test is not None:  # which the lexical index knows nothing of
                 is_all = is_all and sides.looked.is_all
             if len(found.passages) >= top_k or is_all or asked >= MOST_ASKED:
                 return found
-            asked = min(asked * 4, MOST_ASKED)
+            asked, is_first = min(asked * 4, MOST_ASKED), False
 
     async def load(
         self, tenant_id: str, used: Sequence[Mapping[str, Any]], *, filter: Filter | None = None
@@ -175,13 +182,23 @@ class DocumentSearch:
         return replace(sides, by_words={chunk: id for chunk, id in ids.items() if id in good})
 
     async def _told(
-        self, tenant_id: str, sides: Sides, gate: float | None, test: Test | None, top_k: int
+        self,
+        tenant_id: str,
+        sides: Sides,
+        both: Gathered | None,
+        gate: float | None,
+        test: Test | None,
+        top_k: int,
     ) -> Found:
-        """Return the first that pass and that SQL holds, in their order."""
+        """Return the first that pass and that SQL holds, in their order.
+
+        both: what is gathered of both sides, where it is known.
+        """
         at_once = top_k + SPARE
 
         def read(connection: Connection) -> tuple[Ranking, list[Ranked], dict[str, Any]]:
-            ranking = rank(joined(connection, sides), gate)
+            found = gathered(connection, sides) if both is None else both
+            ranking = rank(joined(found, sides.question, sides.vectors), gate)
             # What fell short comes with the first that passed: mostly, one read is all.
             first = ranking.of([*ranking.passed[:at_once], *ranking.short[:SPARE]])
             return ranking, first, self._rows(tenant_id, first, connection)
@@ -225,6 +242,8 @@ async def _live(
     told = partial(_passages, tenant_id, ranked, rows, test)
     is_short = sum([len(row.text) for row in rows.values()]) <= INLINE_CHARS
     found = told() if is_short else await asyncio.to_thread(told)
+    if not any(row.is_withheld for row in rows.values()):
+        return found, {}
     of = {it.id: it.document_id for it in ranked}
     live = [one for one in found if not rows[of[one.id]].is_withheld]
     return live, {one.id: of[one.id] for one in found if rows[of[one.id]].is_withheld}
@@ -240,9 +259,9 @@ def _passages(
     tenant_id: str, ranked: Sequence[Ranked], rows: Mapping[str, Any], test: Test | None
 ) -> list[Passage]:
     wanted = {it.id for it in ranked}
-    held = {
-        id: metadata for row in rows.values() for id, metadata in chunk_rows(tenant_id, row, wanted)
-    }
+    held: dict[str, Metadata] = {}
+    for row in rows.values():
+        held.update(chunk_rows(tenant_id, row, wanted))
     return [
         _passage(it, held[it.id])
         for it in ranked

@@ -38,7 +38,8 @@ class Kept(Generic[Held]):
             before = self._scopes.pop(scope, None)
             self._numbers += numbers - (0 if before is None else before[1])
             self._scopes[scope] = held, numbers, now
-            for other, (_, size, used_at) in list(self._scopes.items()):
+            while self._scopes:
+                other, (_, size, used_at) = next(iter(self._scopes.items()))
                 if now - used_at <= IDLE_SECONDS and self._numbers <= self._most:
                     break
                 del self._scopes[other]

@@ -71,7 +71,8 @@ _LEFT_OUT = (
     .scalar_subquery()
     for size in (sa.func.count(), sa.func.coalesce(sa.func.sum(_mine.c.length), 0))
 )
-_TWO_STATES = (
+# A row of seven numbers for each scope that holds anything. Parameters: `one`, `other`, `left_out`.
+TWO_STATES = (
     sa.select(_item.scope, *_STATE.selected_columns, *_LEFT_OUT)
     .where(_item.scope.in_([sa.bindparam("one"), sa.bindparam("other")]))
     .group_by(_item.scope)
@@ -148,9 +149,6 @@ class State(NamedTuple):
     length: int
     newest: int
     ids: int
-
-
-EMPTY = State(0, 0, 0, 0)
 
 
 def scope_of(kind: str, tenant_id: str, user_id: str = "") -> int:
@@ -235,22 +233,17 @@ def size(connection: Connection, scope: int) -> Size:
     return Size(whole.items, whole.length)
 
 
-def states(
-    connection: Connection, scopes: tuple[int, int], *, left_out: str = ""
-) -> list[tuple[State, Size]]:
-    """Return the states of two scopes at once, and how much each holds without a ref."""
-    one, other = scopes
-    which = {"one": one, "other": other, "left_out": left_out}
-    found = {
-        scope: (
-            State(items, int(length), newest, int(ids)),
-            Size(items - less, int(length) - int(less_length)),
-        )
-        for scope, items, length, newest, ids, less, less_length in connection.execute(
-            _TWO_STATES, which
-        ).all()
-    }
-    return [found.get(scope, (EMPTY, Size(0, 0))) for scope in scopes]
+def states_in(rows: Mapping[int, Sequence[int]], scopes: Sequence[int]) -> list[tuple[State, Size]]:
+    """Return the states of scopes, and how much each holds without the ref that is left out.
+
+    rows: those of `TWO_STATES`, by their scope.
+    """
+    found = []
+    for scope in scopes:
+        items, length, newest, ids, less, less_length = rows.get(scope, (0, 0, 0, 0, 0, 0))
+        size = Size(items - less, length - less_length)
+        found.append((State(items, length, newest, ids), size))
+    return found
 
 
 def layout(connection: Connection, scope: int) -> list[tuple[int, str, int, Mapping[int, int]]]:

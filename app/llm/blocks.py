@@ -15,6 +15,7 @@ from app.text.tags import TAGS as TAGS
 _NAMED = rf"(?={GAP}(?:/{GAP})?(?:{'|'.join(TAGS)})\b)"
 _OURS = re.compile("<" + _NAMED, re.IGNORECASE)
 _DEFUSED = re.compile("&lt;" + _NAMED, re.IGNORECASE)
+_UNFIT = re.compile(r'[<>"\s]+')  # for an attribute
 _ATTRIBUTE = re.compile(r"([a-z]+)=\"([^\"]*)\"")
 
 
@@ -62,4 +63,4 @@ def texts(tag: str, message: str) -> list[str]:
 
 
 def _attribute(value: str) -> str:
-    return re.sub(r'[<>"\s]+', " ", value)[:200]
+    return _UNFIT.sub(" ", value)[:200]

@@ -90,19 +90,28 @@ def varied(ranked: Sequence[str]) -> list[int]:
     One that says about the same as an earlier one steps back behind the rest, so that a thing that
     was talked about three times does not crowd out others.
     """
-    first, later = apart(ranked)
-    return first + later
+    told = Apart()
+    for text in ranked:
+        told.add(text)
+    return told.first + told.later
 
 
-def apart(ranked: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Return the places of texts that say what no earlier one does, and of the others."""
-    words = [_words(text) for text in ranked]
-    first: list[int] = []
-    later: list[int] = []
-    for place, mine in enumerate(words):
-        same = any(_overlap(mine, words[other]) >= ALIKE for other in first)
-        (later if same else first).append(place)
-    return first, later
+class Apart:
+    """Texts as they come, by place: those that say what no earlier one does, and the others."""
+
+    def __init__(self) -> None:
+        self.first: list[int] = []
+        self.later: list[int] = []
+        self._words: list[frozenset[str]] = []  # of the former
+
+    def add(self, text: str) -> None:
+        words = _words(text)
+        place = len(self.first) + len(self.later)
+        if any(_overlap(words, other) >= ALIKE for other in self._words):
+            self.later.append(place)
+        else:
+            self.first.append(place)
+            self._words.append(words)
 
 
 def _words(text: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ thousands, and to read them takes longer than to see that they are the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -29,7 +29,8 @@ _MINE = (
     _episode.tenant_id == sa.bindparam("tenant"),
     _episode.user_id == sa.bindparam("user"),
 )
-_WITHHELD = sa.select(_mark.ref).where(
+# Parameters of these: `tenant`, `user` and `withheld`.
+WITHHELD = sa.select(_mark.ref).where(
     _mark.tenant_id == sa.bindparam("tenant"),
     _mark.user_id == sa.bindparam("user"),
     _mark.kind == "episode",
@@ -40,7 +41,7 @@ _STARTED, _ENDED, _UPDATED = (
     for at in (_episode.started_at, _episode.ended_at, _episode.updated_at)
 )
 _IS_LATE = _episode.indexed_version < _episode.version
-_STATE = sa.select(
+STATE = sa.select(
     sa.func.count(),
     *(
         sa.func.coalesce(sa.func.sum(number), 0)
@@ -62,7 +63,9 @@ _ROWS = sa.select(
     _episode.version,
 ).where(*_MINE)
 
-_State = tuple[Any, ...]
+# The state of the user's notes, and the numbers of `STATE`: an episode that comes, goes or is
+# written anew gives the notes new ids; the version of one that changes otherwise moves.
+EpisodesState = tuple[State, tuple[int, ...]]
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -105,7 +108,7 @@ NOBODY = Known((), _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, np.empty(
 class _Held:
     """Episodes as they were at a state."""
 
-    state: _State
+    state: EpisodesState
     known: Known
 
 
@@ -119,24 +122,23 @@ class KnownEpisodes:
         self,
         connection: Connection,
         whose: Mapping[str, Any],
-        noted: State,
+        state: EpisodesState,
+        withheld: Collection[str],
         changed_after: datetime,
     ) -> Known:
-        """Return a user's episodes that are not withheld.
+        """Return a user's episodes but for those that are withheld.
 
-        whose: `tenant`, `user` and `withheld`. noted: the state of the user's notes, read before in
-        this transaction: an episode that comes, goes or is written anew gives them new ids. The
-        version of one that changes otherwise moves. One is late also if it changed after
-        `changed_after`: an index may take a while to show what it has acknowledged.
+        whose: `tenant` and `user`. state, withheld: as they were read before in this transaction.
+        One is late also if it changed after `changed_after`: an index may take a while to show what
+        it has acknowledged.
         """
         scope = scope_of("episodes", whose["tenant"], whose["user"])
-        state = (noted, *map(int, connection.execute(_STATE, whose).one()))
         held = self._kept.get(scope)
         if held is None or held.state != state:
-            held = _read(connection.execute(_ROWS, whose).all(), noted)
+            held = _read(connection.execute(_ROWS, whose).all(), state[0])
             self._kept.keep(scope, held, NUMBERS_OF_ONE * len(held.known))
         known = held.known
-        if withheld := set(connection.execute(_WITHHELD, whose).scalars()):
+        if withheld:
             known = known.those(np.array([one not in withheld for one in known.session_ids], bool))
         return Known(
             known.session_ids,
@@ -151,11 +153,11 @@ class KnownEpisodes:
 def _read(rows: Sequence[Any], noted: State) -> _Held:
     """Lay the rows out. Their state is their own: they may have changed since it was asked for."""
     if not rows:
-        return _Held((noted, 0, 0, 0, 0, 0), NOBODY)
+        return _Held((noted, (0, 0, 0, 0, 0)), NOBODY)
     ids, *columns = zip(*rows, strict=True)
     started, ended, updated, covered, late, version = (np.array(it, np.int64) for it in columns)
     known = Known(ids, started, ended, updated, covered, late > 0)
     # A remainder has the sign of what is divided, as in SQL.
     of_started, of_ended, of_updated = (np.fmod(at, PRIME) for at in (started, ended, updated))
     sums = (version, of_updated, of_ended, (of_updated + of_started) * late)
-    return _Held((noted, len(rows), *(int(it.sum()) for it in sums)), known)
+    return _Held((noted, (len(rows), *(int(it.sum()) for it in sums))), known)

@@ -30,7 +30,8 @@ class Matched:
 
     numbers: of the units; of: each unit's document. times: (terms, units).
     day_times: (terms, documents), day_lengths: what the days' unit adds to each unit of it.
-    all_times: (terms, documents), how often each term is in each document.
+    all_times: (terms, documents), how often each term is in each document. starts: the first unit
+    of each document that has any. holders: how many documents hold each term.
     """
 
     refs: Sequence[str]
@@ -41,6 +42,8 @@ class Matched:
     day_times: Floats
     day_lengths: Floats
     all_times: Floats
+    starts: Places
+    holders: Places
 
     def after(self, other: Matched) -> Matched:
         """Return another's documents with these behind them; of the same terms."""
@@ -53,6 +56,8 @@ class Matched:
             np.concatenate((other.day_times, self.day_times), axis=1),
             np.concatenate((other.day_lengths, self.day_lengths)),
             np.concatenate((other.all_times, self.all_times), axis=1),
+            np.concatenate((other.starts, self.starts + len(other.of))),
+            other.holders + self.holders,
         )
 
     def of_first(self, terms: int) -> Matched:
@@ -66,6 +71,8 @@ class Matched:
             self.day_times[:terms],
             self.day_lengths,
             self.all_times[:terms],
+            self.starts,
+            self.holders[:terms],
         )
 
 
@@ -80,10 +87,13 @@ def laid_out(
 ) -> Matched:
     """Return units that were found, with how often each document has each term."""
     all_times = day_times.copy()
+    starts = begins(of).nonzero()[0]
     if len(of):
-        starts = begins(of).nonzero()[0]
         all_times[:, of[starts]] += np.add.reduceat(times, starts, axis=1)
-    return Matched(refs, numbers, of, lengths, times, day_times, day_lengths, all_times)
+    holders = np.count_nonzero(all_times, axis=1)
+    return Matched(
+        refs, numbers, of, lengths, times, day_times, day_lengths, all_times, starts, holders
+    )
 
 
 def begins(of: Places) -> Flags:
@@ -156,33 +166,44 @@ def whole(found: Matched, weights: Floats, size: Size, documents: int) -> Floats
     lengths = found.day_lengths + np.bincount(found.of, found.lengths, len(found.refs))
     all_documents = max(documents, len(found.refs))
     average = size.length / max(all_documents, 1)
-    return _bm25(found.all_times, lengths, average, weights, all_documents)
+    having = found.holders.tolist()
+    return _bm25(found.all_times, having, lengths, average, weights, all_documents)
 
 
-def best_passage(found: Matched, weights: Floats, size: Size, *, units: int) -> Floats:
-    """Return the best BM25 of `units` units in a row, with the days, of each document."""
+def passages(found: Matched, units: int) -> Floats:
+    """Return how often each term is in so many units in a row, with the days.
+
+    Of (terms, units), each passage by its first unit.
+    """
+    times = _in_a_row(found.times, found.of, units)
+    return times + found.day_times[:, found.of] if found.day_times.any() else times
+
+
+def best_passage(
+    found: Matched, times: Floats, weights: Floats, size: Size, *, units: int
+) -> Floats:
+    """Return the best BM25 of the passages of each document; times: of these, so many units."""
     if not len(found.of):
         return np.zeros(len(found.refs))
-    times = _in_a_row(found.times, found.of, units) + found.day_times[:, found.of]
     own = _in_a_row(found.lengths[np.newaxis], found.of, units)[0]
     lengths = own + found.day_lengths[found.of]
     seen = found.lengths.sum() + found.day_lengths.sum()
-    passages = max(len(found.of), round(len(found.of) * size.length / max(seen, 1)))
-    scores = _bm25(times, lengths, float(lengths.mean()), weights, passages)
+    every = max(len(found.of), round(len(found.of) * size.length / max(seen, 1)))
+    having = np.count_nonzero(times, axis=1).tolist()
+    scores = _bm25(times, having, lengths, float(lengths.mean()), weights, every)
     return _best(scores, found)
 
 
-def covered(found: Matched, rarity: Floats, *, units: int) -> Floats:
+def covered(found: Matched, times: Floats, rarity: Floats) -> Floats:
     """Return the largest share of the terms' rarity that a passage of each document has."""
-    return _best(unit_cover(found, rarity, units=units), found)
+    return _best(cover(times, rarity), found)
 
 
-def unit_cover(found: Matched, rarity: Floats, *, units: int = 1) -> Floats:
-    """Return the share of the terms' rarity that each passage has, by its first unit."""
+def cover(times: Floats, rarity: Floats) -> Floats:
+    """Return the share of the terms' rarity that each passage has."""
     total = rarity.sum()
-    if total <= 0 or not len(found.of):
-        return np.zeros(len(found.of))
-    times = _in_a_row(found.times, found.of, units) + found.day_times[:, found.of]
+    if total <= 0 or not times.size:
+        return np.zeros(times.shape[1])
     return np.asarray(rarity @ (times > 0) / total, np.float64)
 
 
@@ -194,11 +215,18 @@ def rarity(terms: Sequence[str], holders: Mapping[str, int], documents: int) -> 
 
 def holders(found: Matched, terms: Sequence[str]) -> dict[str, int]:
     """Return how many documents hold each term."""
-    return dict(zip(terms, (found.all_times > 0).sum(axis=1).tolist(), strict=True))
+    return dict(zip(terms, found.holders.tolist(), strict=True))
 
 
-def _bm25(times: Floats, lengths: Floats, average: float, weights: Floats, every: int) -> Floats:
-    having = (times > 0).sum(axis=1).tolist()
+def _bm25(
+    times: Floats,
+    having: Sequence[int],
+    lengths: Floats,
+    average: float,
+    weights: Floats,
+    every: int,
+) -> Floats:
+    """Return BM25 of (terms, items), of which `having` have each term, as a share of the whole."""
     telling = weights * np.array([bm25.weight(n, every) for n in having])
     total = telling.sum()
     if total <= 0:
@@ -208,6 +236,8 @@ def _bm25(times: Floats, lengths: Floats, average: float, weights: Floats, every
 
 def _in_a_row(values: Floats, of: Places, units: int) -> Floats:
     """Return the sums of so many columns in a row that are of one document."""
+    if units == 1:
+        return values
     summed = values.copy()
     for step in range(1, units):
         same = of[step:] == of[:-step]
@@ -218,6 +248,5 @@ def _in_a_row(values: Floats, of: Places, units: int) -> Floats:
 def _best(scores: Floats, found: Matched) -> Floats:
     best = np.zeros(len(found.refs))
     if len(found.of):
-        starts = begins(found.of).nonzero()[0]
-        best[found.of[starts]] = np.maximum.reduceat(scores, starts)
+        best[found.of[found.starts]] = np.maximum.reduceat(scores, found.starts)
     return best

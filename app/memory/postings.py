@@ -42,6 +42,10 @@ class _Term:
         return OF_TERM + 2 * (len(self.units) + len(self.parts)) + len(self.holders)
 
 
+_NO_PLACES, _NO_TIMES = np.empty(0, np.intp), np.empty(0)
+_NOWHERE = _Term(_NO_PLACES, _NO_TIMES, _NO_PLACES, _NO_TIMES, _NO_PLACES)
+
+
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """All parts of a scope by ref and part, and their units in order. of: each part's document.
@@ -158,7 +162,7 @@ def _read(connection: Connection, scope: int) -> _Scope:
 
 def _terms(held: _Scope, terms: Sequence[str], places: Sequence[_Place]) -> dict[str, _Term] | None:
     """Return where terms are; None where the scope is not what was laid out."""
-    numbers = held.numbers.tolist()
+    numbers = held.numbers.data
     found: dict[str, tuple[list[int], list[int], list[int], list[int], list[int]]] = {
         term: ([], [], [], [], []) for term in terms
     }
@@ -185,6 +189,8 @@ def _terms(held: _Scope, terms: Sequence[str], places: Sequence[_Place]) -> dict
             np.array(days, np.float64),
             np.array(holders, np.intp),
         )
+        if holders
+        else _NOWHERE
         for term, (units, times, parts, days, holders) in found.items()
     }
 
@@ -196,31 +202,34 @@ def _matched(held: _Scope, terms: Sequence[_Term], left_out: str) -> Matched:
     if left_out:
         holds &= (held.refs != left_out)[held.of]
     parts = holds.nonzero()[0]
-    is_first = begins(held.of[parts])
-    first, of_part = is_first.nonzero()[0], np.cumsum(is_first) - 1
-    documents = held.of[parts[first]]
-    document = np.full(len(held.of), -1, np.intp)
-    document[parts] = of_part
-    is_meant = np.repeat(holds, held.sizes)
-    unit = np.cumsum(is_meant) - 1
-    times = np.zeros((len(terms), int(is_meant.sum())))
-    rows, units, counts = _together([(it.units, it.times) for it in terms])
-    mine = is_meant[units]
-    times[rows[mine], unit[units[mine]]] = counts[mine]
+    of_parts = held.of[parts]
+    is_first = begins(of_parts)
+    first, of_part = is_first.nonzero()[0], is_first.cumsum() - 1
+    documents = of_parts[first]
+    is_meant = holds.repeat(held.sizes)
+    unit = is_meant.cumsum() - 1
+    meant = int(np.count_nonzero(is_meant))
+    unit[~is_meant] = meant  # a last column, which is cut off
+    times = np.zeros((len(terms), meant + 1))
+    for row, it in zip(times, terms, strict=True):
+        row[unit[it.units]] = it.times
     day_times = np.zeros((len(terms), len(documents)))
-    rows, parts_of_days, counts = _together([(it.parts, it.days) for it in terms])
-    mine = holds[parts_of_days]
-    at = rows[mine], document[parts_of_days[mine]]
-    np.maximum.at(day_times, at, counts[mine])
+    if any(len(it.parts) for it in terms):
+        document = np.full(len(held.of), -1, np.intp)
+        document[parts] = of_part
+        rows, parts_of_days, counts = _together([(it.parts, it.days) for it in terms])
+        mine = holds[parts_of_days]
+        at = rows[mine], document[parts_of_days[mine]]
+        np.maximum.at(day_times, at, counts[mine])
     day_lengths = held.day_lengths[parts]
     if len(first):
         day_lengths = np.maximum.reduceat(day_lengths, first)
     return laid_out(
         tuple(held.refs[documents].tolist()),
         held.numbers[is_meant],
-        np.repeat(of_part, held.sizes[parts]).astype(np.intp),
+        of_part.repeat(held.sizes[parts]),
         held.lengths[is_meant],
-        times,
+        times[:, :meant],
         day_times,
         day_lengths,
     )

@@ -10,59 +10,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import compress
 from typing import Any
-
-import numpy as np
 
 from app.at_once import at_once
 from app.db import Connection, Database
 from app.index.base import Filter, Index, Match, Values, namespace
 from app.lexical.terms import query_terms
 from app.llm.base import Embedder
-from app.memory.candidates import Field, embed_late, late_ids, of_facts, of_memories
+from app.memory.candidates import of_facts, of_memories
 from app.memory.days import asks_for_the_latest, day_terms, without_latest
 from app.memory.entities import related
-from app.memory.fusion import Floats, faded, relevance
+from app.memory.field import Field
 from app.memory.known import KnownEpisodes
+from app.memory.late import LateText, embed_late, late_ids, read_late
 from app.memory.listing import latest
-from app.memory.matching import Places
 from app.memory.postings import Postings
-from app.memory.recall_rows import First, Whose, read_first, read_late
+from app.memory.ranking import LATEST_WEIGHT, Gates, Weighed, ranked
+from app.memory.recall_rows import First, Whose, read_first
 from app.memory.recalled import EVER as EVER
 from app.memory.recalled import Memory as Memory
 from app.memory.recalled import Recalled as Recalled
 from app.memory.recalled import RecordType as RecordType
 from app.memory.recalled import Span as Span
-from app.memory.showing import SPARE, Fitting, Ranked, reload, show
-from app.memory.vectors import Held
-from app.memory.weighing import LEXICAL_SHARE
+from app.memory.showing import SPARE, Fitting, reload, show
 from app.quarantine import BLOCKED, State
 
 NEAREST = 200  # vectors asked for: with more, no question of LoCoMo ranks better
 INLINE_SESSIONS = 500  # weighing so many takes less time than asking another thread
 INLINE_CHARS = 2_000  # of a question that is cut into terms without asking another thread
 MOST_TERMS = 64  # of a question that are looked up: a text that was pasted has thousands
-OVERTAKEN = 0.9  # what is over comes after what holds now
-LATEST_WEIGHT = 0.1  # a day, where the question asks for the latest
-
-Passed = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-
-
-# What passed, best first, and the best cosines that fell short: of the own ones, and of facts.
-_Weighed = tuple[list[Ranked], float | None, float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Gates:
-    """What a cosine must reach. only_cosines: words and names let nothing pass."""
-
-    own: float
-    fact: float
-    only_cosines: bool
 
 
 class Recall:
@@ -132,20 +110,13 @@ class Recall:
         whose = Whose(tenant_id, user_id, self._withholds)
         now = span.as_of or self._clock()
         if len(words) <= INLINE_CHARS:
-            terms = _terms(words)
+            terms, wants_latest = _understood(words)
         else:  # a text that was pasted
-            terms = await asyncio.to_thread(_terms, words)
-        asked = whose, question, span, memory_type, leave_out_session
-        matches, (first, names) = await at_once(
-            self._nearest(*asked, only_keys=True),
-            self._read(whose, words, terms, leave_out_session, memory_type),
+            terms, wants_latest = await asyncio.to_thread(_understood, words)
+        matches, (first, names, late) = await at_once(
+            self._nearest(whose, question, span, memory_type, leave_out_session),
+            self._read(whose, words, terms, span, leave_out_session, memory_type),
         )
-        held: list[Held] = []
-        if first.is_late:  # the texts tell which of them the index shows
-            matches, held = await at_once(
-                self._nearest(*asked, only_keys=False),
-                self._late(whose, late_ids(first, span, leave_out_session, memory_type)),
-            )
         field = Field(
             whose,
             self._postings,
@@ -159,14 +130,12 @@ class Recall:
             memory_type,
             now,
             gates.fact,
-            held,
         )
         if field.is_empty:
             return Recalled((), told, None)
-        await embed_late(field, self._embedder)
+        await embed_late(field, late, self._index, self._embedder)
         if recency is None:
-            is_for_latest = asks_for_the_latest(words) and not day_terms(words)
-            recency = max(LATEST_WEIGHT, self._recency) if is_for_latest else self._recency
+            recency = max(LATEST_WEIGHT, self._recency) if wants_latest else self._recency
         weigh = partial(_weigh, field, gates, recency, top_k)
 
         def whole(connection: Connection) -> Recalled:
@@ -217,8 +186,6 @@ class Recall:
         span: Span,
         memory_type: RecordType | None,
         left_out: str | None,
-        *,
-        only_keys: bool,
     ) -> list[Match]:
         if question is None or memory_type == "message":
             return []  # messages are in no index
@@ -234,28 +201,27 @@ class Recall:
             question,
             top_k=NEAREST,
             filter=mine[0] if len(mine) == 1 else {"$and": mine},
-            only_keys=only_keys,
+            only_keys=True,
         )
-
-    async def _late(self, whose: Whose, session_ids: Sequence[str]) -> list[Held]:
-        if not session_ids:
-            return []
-        return await self._database.read(lambda c: read_late(c, whose, session_ids))
 
     async def _read(
         self,
         whose: Whose,
         words: str,
         terms: Sequence[str],
+        span: Span,
         left_out: str | None,
         memory_type: RecordType | None,
-    ) -> tuple[First, list[str]]:
-        """Read what goes beside the index's answer, and the names related to whom `words` names."""
+    ) -> tuple[First, list[str], dict[str, list[LateText]]]:
+        """Read what goes beside the index's answer.
+
+        And the names related to whom `words` names, and what the index may not show yet.
+        """
         now = self._clock()
         changed_after = now - self._catching_up
         names_count = bool(words) and memory_type in (None, "episode")
 
-        def read(connection: Connection) -> tuple[First, list[str]]:
+        def read(connection: Connection) -> tuple[First, list[str], dict[str, list[LateText]]]:
             first = read_first(
                 connection,
                 whose,
@@ -266,16 +232,20 @@ class Recall:
                 self._episodes,
                 only_facts=memory_type == "fact",
             )
-            if not names_count:
-                return first, []
-            return first, related(connection, whose.tenant_id, whose.user_id, words, now)
+            names: list[str] = []
+            if names_count and first.has_entities:
+                names = related(connection, whose.tenant_id, whose.user_id, words, now)
+            late = late_ids(first.known, span, left_out, memory_type)
+            return first, names, read_late(connection, whose, late)
 
         return await self._database.read(read)
 
 
-def _terms(words: str) -> list[str]:
-    asked = query_terms(without_latest(words))[:MOST_TERMS]
-    return list(dict.fromkeys([*asked, *day_terms(words)[:MOST_TERMS]]))
+def _understood(words: str) -> tuple[list[str], bool]:
+    """Return a question's terms, and whether it asks for the latest, and of no day."""
+    wants_latest, days = asks_for_the_latest(words), day_terms(words)
+    asked = query_terms(without_latest(words) if wants_latest else words)[:MOST_TERMS]
+    return list(dict.fromkeys([*asked, *days[:MOST_TERMS]])), wants_latest and not days
 
 
 def _read_candidates(connection: Connection, field: Field) -> None:
@@ -283,19 +253,19 @@ def _read_candidates(connection: Connection, field: Field) -> None:
     (of_facts if field.memory_type == "fact" else of_memories)(connection, field)
 
 
-def _weigh(field: Field, gates: Gates, recency: float, top_k: int) -> _Weighed:
+def _weigh(field: Field, gates: Gates, recency: float, top_k: int) -> Weighed:
     """Weigh what was read, and rank what passes."""
     if field.weigh is not None:
         field.weigh()
-    return _ranked(field, gates, recency, top_k + SPARE)
+    return ranked(field, gates, recency, top_k + SPARE)
 
 
 def _show(
-    connection: Connection, field: Field, gates: Gates, weighed: _Weighed, top_k: int
+    connection: Connection, field: Field, gates: Gates, weighed: Weighed, top_k: int
 ) -> Recalled:
     """Read the texts of what passed, and say what fell short."""
-    ranked, own_miss, fact_miss = weighed
-    only_facts = not ranked and own_miss is None and fact_miss is not None
+    found, own_miss, fact_miss = weighed
+    only_facts = not found and own_miss is None and fact_miss is not None
     if field.memory_type == "fact" or only_facts:
         told, below = gates.fact, fact_miss
     else:
@@ -303,78 +273,5 @@ def _show(
     fitting = Fitting(
         field.fact_cosines, gates.fact, field.fact_places, field.fact_sessions, field.now
     )
-    found = show(connection, field.whose, ranked, top_k, fitting) if ranked else ()
-    return Recalled(found, told, below)
-
-
-def _ranked(field: Field, gates: Gates, recency: float, most: int) -> _Weighed:
-    """Return what passed, best first, `most` of it, and the best cosines that fell short.
-
-    These are of the own ones, and of facts.
-    """
-    weights = field.weights
-    own, fact = weights.best("summary", "exchange"), weights.best("fact")
-    near, by_fact = own >= gates.own, fact >= gates.fact
-    words = (weights.lexical >= LEXICAL_SHARE) & (not gates.only_cosines)
-    related = weights.related & (not gates.only_cosines)
-    passed = near | by_fact | words | related
-    score = np.nan_to_num(np.fmax(own, fact))
-    base = relevance(weights.fused())
-    days = field.ages()
-    final = faded(base, days, recency)
-    current = np.zeros_like(passed) if gates.only_cosines else _overtake(field, passed, final)
-    passed = passed | current
-    candidates = weights.candidates
-    best = _best(passed, final, most)
-    names = ("dense", "fact", "lexical", "related", "current")
-    whys = np.array((near, by_fact, words, related, current))[:, best].T.tolist()
-    late = ("recency",) if recency >= LATEST_WEIGHT else ()
-    order = sorted(
-        zip(
-            (-final[best]).tolist(),
-            days[best].tolist(),
-            [candidates.refs[at] for at in best.tolist()],
-            best.tolist(),
-            score[best].tolist(),
-            whys,
-            strict=True,
-        )
-    )
-    ranked = [
-        Ranked(
-            candidates.one(at),
-            cosine,
-            -below,
-            (*compress(names, why), *late),
-            field.rows.get(ref),
-        )
-        for below, _, ref, at, cosine, why in order[:most]
-    ]
-    return ranked, _miss(own, gates.own, passed), _miss(fact, gates.fact, passed)
-
-
-def _best(passed: Passed, final: Floats, most: int) -> Places:
-    """Return the places of the `most` best that passed, and of what ties with them."""
-    places = passed.nonzero()[0]
-    if len(places) > most:
-        scores = final[places]
-        least = np.partition(scores, len(scores) - most)[len(scores) - most]
-        places = places[scores >= least]
-    return places
-
-
-def _overtake(field: Field, passed: Passed, final: Floats) -> Passed:
-    """Put what holds now before what is over, in `final`; returns who tells what holds now."""
-    current = np.zeros_like(passed)
-    for old, new in field.overtaken.items():
-        before, after = field.weights.place.get(old), field.weights.place.get(new)
-        if before is not None and after is not None and passed[before]:
-            current[after] = True
-            final[after] = max(final[before], final[after])
-            final[before] = min(final[before], OVERTAKEN * final[after])
-    return current
-
-
-def _miss(scores: Floats, gate: float, passed: Passed) -> float | None:
-    missed = scores[~passed & (scores < gate)]
-    return float(missed.max()) if len(missed) else None
+    shown = show(connection, field.whose, found, top_k, fitting) if found else ()
+    return Recalled(shown, told, below)

@@ -19,13 +19,12 @@ from app.db.tables import episodes, facts, messages, sessions
 from app.lexical import store
 from app.lexical.store import Hit, Size
 from app.lexical.terms import query_terms
-from app.memory.base import USER, Fact
-from app.memory.keys import fact_key
+from app.memory.base import Fact
 from app.memory.known import NOBODY, Known, KnownEpisodes
-from app.memory.lexicon import NOTED, SAID
-from app.memory.matching import Matched
+from app.memory.lexicon import NOTED
+from app.memory.matching import Matched, matched
 from app.memory.postings import Postings
-from app.memory.vectors import Held, held_of_user
+from app.memory.standing import standing
 from app.quarantine import BLOCKED, State, shown
 
 RECENT = 20  # messages that no summary covers yet, the latest first; and facts told of late
@@ -123,16 +122,6 @@ _HOLDING = _MY_CLUES.where(
     ),
 ).limit(2)
 _CLUES = _MY_CLUES.where(_fact.fact_id.in_(_IDS))
-# How many facts there are, and how many of them were read in what was said; and what the user is
-# called, a row each.
-_COUNTS_AND_NAMES = sa.union_all(
-    sa.select(sa.cast(sa.null(), sa.Text), sa.func.count(), sa.func.count(_fact.number)).where(
-        _fact.tenant_id == _TENANT, _fact.user_id == _USER
-    ),
-    sa.select(_fact.value, sa.literal_column("0"), sa.literal_column("0")).where(
-        _fact.tenant_id == _TENANT, _fact.user_id == _USER, _fact.key == fact_key(USER, "name")
-    ),
-)
 _CLUES_BY_PLACE = _MY_CLUES.where(_AT_PLACES)
 
 
@@ -190,7 +179,7 @@ class First:
     """What is read beside the query of the index.
 
     noted_hits: where only facts are asked for. has_alone: whether facts stand alone; told: those of
-    them that the index may not show yet.
+    them that the index may not show yet. has_entities: whether names may be related.
     """
 
     known: Known
@@ -203,11 +192,8 @@ class First:
     recent: Sequence[Any]
     facts_a_message: float
     has_alone: bool
+    has_entities: bool
     told: Sequence[Fact]
-
-    @property
-    def is_late(self) -> bool:
-        return bool(self.told) or bool(self.known.is_late.any())
 
 
 def read_first(
@@ -226,37 +212,38 @@ def read_first(
     left_out: a session that is no candidate; its words count nowhere, however long it is.
     What changed after `changed_after` is late, as `KnownEpisodes.read` says.
     """
-    since = whose.shown(changed_after=changed_after)
-    scopes = (
-        store.scope_of(SAID, whose.tenant_id, whose.user_id),
-        store.scope_of(NOTED, whose.tenant_id, whose.user_id),
-    )
-    (said, said_size), (noted, noted_size) = store.states(connection, scopes, left_out=left_out)
+    holds = standing(connection, whose.shown(), left_out)
+    scopes = holds.said_scope, holds.noted_scope
     known = NOBODY
     if not only_facts:
-        known = episodes_of.read(connection, whose.shown(), noted, changed_after)
-    counted = connection.execute(_COUNTS_AND_NAMES, whose.params()).all()
-    every, read_facts = sum([every for _, every, _ in counted]), sum([n for _, _, n in counted])
-    told = connection.execute(_TOLD_OF_LATE, since).all() if every > read_facts else ()
-    asked = _of_others([name for name, _, _ in counted if name is not None], terms)
-    worth = _worth_a_look(connection, scopes, (said_size, noted_size), asked)
-    if not only_facts:  # of both at once: the notes are looked into next
-        postings.learn(connection, dict(zip(scopes, (said, noted), strict=True)), worth)
+        known = episodes_of.read(
+            connection, whose.params(), holds.episodes, holds.withheld, changed_after
+        )
+    has_alone = holds.facts > holds.read_facts
+    late = whose.shown(changed_after=changed_after)
+    told = connection.execute(_TOLD_OF_LATE, late).all() if has_alone else ()
+    asked = _of_others(holds.names, terms)
+    worth = _worth_a_look(connection, scopes, (holds.said_size, holds.noted_size), asked)
+    if only_facts:
+        said = matched([], [])
+        noted_hits = store.lookup(connection, holds.noted_scope, worth, left_out=left_out)
+    else:  # of both at once: the notes are looked into next
+        states = {holds.said_scope: holds.said, holds.noted_scope: holds.noted}
+        postings.learn(connection, states, worth)
+        said = postings.find(connection, holds.said_scope, holds.said, worth, left_out=left_out)
+        noted_hits = []
     return First(
         known=known,
         terms=worth,
-        said=postings.find(
-            connection, scopes[0], said, [] if only_facts else worth, left_out=left_out
-        ),
-        said_size=said_size,
-        noted=noted,
-        noted_size=noted_size,
-        noted_hits=store.lookup(connection, scopes[1], worth, left_out=left_out)
-        if only_facts
-        else [],
-        facts_a_message=read_facts / max(int(known.covered_seq.sum()), 1),
+        said=said,
+        said_size=holds.said_size,
+        noted=holds.noted,
+        noted_size=holds.noted_size,
+        noted_hits=noted_hits,
+        facts_a_message=holds.read_facts / max(int(known.covered_seq.sum()), 1),
         recent=read_recent(connection, whose, left_out),
-        has_alone=every > read_facts,
+        has_alone=has_alone,
+        has_entities=holds.has_entities,
         told=[Fact(*row) for row in told],
     )
 
@@ -302,11 +289,6 @@ def read_notes(
     common = set(more).difference(_worth_a_look(connection, [scope], [first.noted_size], more))
     terms = [*first.terms, *more]
     return postings.find(connection, scope, first.noted, terms, left_out=left_out, common=common)
-
-
-def read_late(connection: Connection, whose: Whose, session_ids: Collection[str]) -> list[Held]:
-    """Read what the vectors of some sessions will be made of, less the exchanges."""
-    return held_of_user(connection, whose.tenant_id, whose.user_id, list(session_ids))
 
 
 def read_texts(

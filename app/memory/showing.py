@@ -17,7 +17,7 @@ from app.db import Connection, Database
 from app.db.tables import messages, sessions
 from app.index.base import vector_id
 from app.memory.base import Fact
-from app.memory.fusion import apart
+from app.memory.fusion import Apart
 from app.memory.recall_rows import SAID_COLUMNS, Summary, Whose, read_texts
 from app.memory.recalled import FACT, MESSAGE, Memory
 from app.memory.weighing import Candidate
@@ -72,18 +72,17 @@ def show(
     some = ranked[: top_k + SPARE]
     read = _Read()
     found: list[Ranked] = []
-    texts: list[str] = []
+    told = Apart()
     for part in (some[: top_k + NEXT], some[top_k + NEXT :]):
         if part:
             read.add(connection, whose, part, fitting)
         for one in part:
             if (text := read.text(one)) is not None:
                 found.append(one)
-                texts.append(text)
-        first, later = apart(texts)
-        if len(first) >= top_k:  # what comes behind these can't step forward
+                told.add(text)
+        if len(told.first) >= top_k:  # what comes behind these can't step forward
             break
-    return tuple([read.memory(found[at]) for at in (first + later)[:top_k]])
+    return tuple([read.memory(found[at]) for at in (told.first + told.later)[:top_k]])
 
 
 class _Read:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from app.db import Connection
-from app.db.tables import episodes, facts, messages
+from app.db.tables import episodes, messages
 from app.index.base import Metadata, Vector, vector_id
 from app.llm.base import Embedder
 from app.memory.base import Fact
@@ -40,24 +40,6 @@ _INDEXED = (
         episodes.c.updated_at == sa.bindparam("at", type_=episodes.c.updated_at.type),
     )
     .values(indexed_version=sa.bindparam("pushed"), indexed_seq=sa.bindparam("up_to"))
-)
-_SESSIONS: sa.BindParameter[str] = sa.bindparam("sessions", expanding=True)
-_THEIR_EPISODES = (
-    sa.select(episodes)
-    .where(
-        episodes.c.tenant_id == sa.bindparam("tenant"),
-        episodes.c.session_id.in_(_SESSIONS),
-    )
-    .order_by(episodes.c.session_id)
-)
-_THEIR_FACTS = (
-    sa.select(facts)
-    .where(
-        facts.c.tenant_id == sa.bindparam("tenant"),
-        facts.c.session_id.in_(_SESSIONS),
-        facts.c.number.between(1, MAX_FACTS),
-    )
-    .order_by(facts.c.session_id, facts.c.number)
 )
 _SAID = (
     sa.select(*MESSAGE)
@@ -128,24 +110,6 @@ def held(
     return Held(episode, tuple(own), _exchanges(said), first, will_be)
 
 
-def held_of_user(
-    connection: Connection, tenant_id: str, user_id: str, session_ids: Sequence[str]
-) -> list[Held]:
-    """Read the same of some sessions of a user at once, less their exchanges."""
-    # By session alone: an index that begins with the user would read all of their facts.
-    which = {"tenant": tenant_id, "sessions": session_ids}
-    told: dict[str, list[Fact]] = {}
-    for row in connection.execute(_THEIR_FACTS, which):
-        fact = Fact(*row)
-        told.setdefault(str(fact.session_id), []).append(fact)
-    read = (Episode(*row) for row in connection.execute(_THEIR_EPISODES, which))
-    return [
-        Held(one, tuple(told.get(one.session_id, ())), {}, 1, 0)
-        for one in read
-        if one.user_id == user_id
-    ]
-
-
 def ids_of(session_id: str) -> list[str]:
     """Return the ids of all the vectors that a session may have, the episode's first."""
     base = vector_id(session_id)
@@ -170,21 +134,29 @@ def texts_of(memory: Held) -> list[tuple[str, str, Metadata]]:
     """
     episode = memory.episode
     base = vector_id(episode.session_id)
-    said = sentences(episode.text)
-    found: list[tuple[str, str, str, Metadata]] = [(base, episode.text, "episode", {})]
-    if len(said) > 1:
-        found += [
-            (f"{base}#s{number}", text, "sentence", {})
-            for number, text in enumerate(said[:MAX_SENTENCES], start=1)
-        ]
+    whole, *said = summary_texts(base, episode.text)
+    found: list[tuple[str, str, str, Metadata]] = [(*whole, "episode", {})]
+    found += [(id, text, "sentence", {}) for id, text in said]
     found += [
-        (f"{base}#f{fact.number}", fact.statement, "fact", _of_fact(fact)) for fact in memory.facts
+        (fact_vector_id(base, fact.number), fact.statement, "fact", _of_fact(fact))
+        for fact in memory.facts
     ]
     found += [
         (_exchange_id(base, number), text, "exchange", {"seq": 2 * number - 1})
         for number, text in memory.exchanges.items()
     ]
     return [(id, text, _metadata(episode, text, kind, more)) for id, text, kind, more in found]
+
+
+def summary_texts(base: str, text: str) -> list[tuple[str, str]]:
+    """Return id and text of the vectors of a summary: of the whole, and of its sentences."""
+    said = sentences(text)
+    parts = said[:MAX_SENTENCES] if len(said) > 1 else []
+    return [(base, text), *((f"{base}#s{at}", part) for at, part in enumerate(parts, start=1))]
+
+
+def fact_vector_id(base: str, number: int | None) -> str:
+    return f"{base}#f{number}"
 
 
 async def vectors_of(memory: Held, embedder: Embedder) -> list[Vector]:

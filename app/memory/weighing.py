@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
@@ -12,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.lexical.store import Hit, Size
-from app.lexical.terms import index_terms
 from app.memory import matching
 from app.memory.fusion import Floats, fuse
 from app.memory.lexicon import FACT, FACTS, SAID_AGAIN, SUMMARY
@@ -101,10 +99,15 @@ class Weights:
         other session counts as far as the farthest of them.
         """
         place = self.place
-        known = [(place[ref], kind, score) for ref, kind, score in cosines if ref in place]
-        for kind in dict.fromkeys([kind for _, kind, _ in known]):
-            places = np.array([at for at, its, _ in known if its == kind], np.intp)
-            scores = np.array([score for _, its, score in known if its == kind])
+        known: dict[str, tuple[list[int], list[float]]] = {}
+        for ref, kind, score in cosines:
+            if (at := place.get(ref)) is not None:
+                if (of_kind := known.get(kind)) is None:
+                    of_kind = known[kind] = [], []
+                of_kind[0].append(at)
+                of_kind[1].append(score)
+        for kind, (places, found) in known.items():
+            scores = np.array(found)
             best = np.full(len(self.candidates), np.nan)
             np.fmax.at(best, places, scores)
             self.cosines[kind] = best
@@ -124,31 +127,39 @@ class Weights:
         in_said, in_noted = self._placed(said.refs), self._placed(noted.refs)
         whole = matching.whole(said, even, said_size, self.documents)
         self._read("said", ("episode", "message"), in_said, whole)
-        passage = matching.best_passage(said, even, said_size, units=IN_A_ROW)
+        in_a_row, single = matching.passages(said, IN_A_ROW), matching.passages(noted, 1)
+        passage = matching.best_passage(said, in_a_row, even, said_size, units=IN_A_ROW)
         self._read("passage", ("episode", "message"), in_said, passage)
         whole = matching.whole(noted, even, noted_size, noted_size.items)
         self._read("noted", ("episode", "fact"), in_noted, whole)
         weights = rarity(terms, said, noted, self.documents)
-        for found, units, (documents, places) in (
-            (said, IN_A_ROW, in_said),
-            (noted, 1, in_noted),
+        for found, times, (documents, places) in (
+            (said, in_a_row, in_said),
+            (noted, single, in_noted),
         ):
-            shares = matching.covered(found, weights, units=units)
+            shares = matching.covered(found, times, weights)
             self.lexical[places] = np.maximum(self.lexical[places], shares[documents])
 
     def take_clues(
         self,
         terms: Sequence[str],
-        weights: Floats,
+        more: Sequence[str],
         noted: Matched,
         size: Size,
         names: Collection[frozenset[str]],
     ) -> None:
-        """Take what the words of the best facts tell, and who holds a related name whole."""
+        """Take what the words of the best facts tell, and who holds a related name whole.
+
+        Beside the question's own `terms`, which come before.
+        """
         documents, places = placed = self._placed(noted.refs)
-        whole = matching.whole(noted, weights, size, size.items)
-        self._read("widened", ("episode", "fact"), placed, whole)
-        for holds in _hold_a_name(terms, noted, names):
+        if more:
+            weights = np.array([1.0] * len(terms) + [CLUE_WEIGHT] * len(more))
+            whole = matching.whole(noted, weights, size, size.items)
+            self._read("widened", ("episode", "fact"), placed, whole)
+        else:
+            self.readings["widened"] = self.readings["noted"]
+        for holds in _hold_a_name([*terms, *more], noted, names):
             if holds.sum() * 2 > max(size.items, matching.FEW):
                 continue  # it tells nothing: they all do
             self.related[places[holds[documents]]] = True
@@ -210,7 +221,8 @@ def telling(
     noted: of the question's terms, and of `more`. documents: about how many candidates there are.
     """
     asked = noted.of_first(len(terms))
-    shares = matching.covered(asked, rarity(terms, said, asked, documents), units=1)
+    times = matching.passages(asked, 1)
+    shares = matching.covered(asked, times, rarity(terms, said, asked, documents))
     may = shares >= LEXICAL_SHARE - SLACK
     for holds in _hold_a_name([*terms, *more], noted, names):
         may |= holds
@@ -237,9 +249,11 @@ def fact_places(terms: Sequence[str], noted: Matched) -> dict[tuple[str, int], f
     """
     is_fact = (noted.numbers >= FACTS) & (noted.numbers < SAID_AGAIN)
     every = int(is_fact.sum())
-    held = (noted.times[:, is_fact] > 0).sum(axis=1).tolist()
+    if not every:
+        return {}
+    held = np.count_nonzero(noted.times[:, is_fact], axis=1).tolist()
     telling = matching.rarity(terms, dict(zip(terms, held, strict=True)), every)
-    shares = matching.unit_cover(noted, telling)
+    shares = matching.cover(matching.passages(noted, 1), telling)
     passed = (is_fact & (shares >= LEXICAL_SHARE)).nonzero()[0]
     best = passed[np.argsort(-shares[passed], kind="stable")[:MOST_PLACES]]
     return {
@@ -265,18 +279,3 @@ def facts_apart(noted: Sequence[Hit]) -> tuple[list[Hit], Size]:
 def place_ref(session_id: str, number: int) -> str:
     """Return what a session's fact is called where facts stand apart."""
     return f"{session_id}{FACT}{number}"
-
-
-def hits_in(texts: Mapping[str, str], terms: Sequence[str]) -> tuple[list[Hit], Size]:
-    """Return what the lexical index would find in texts that it does not hold, by their ref."""
-    found: list[Hit] = []
-    length = 0
-    for ref, text in texts.items():
-        counts = Counter(index_terms(text))
-        length += counts.total()
-        found += [
-            Hit(term, ref, 0, {1: counts[term]}, {1: counts.total()})
-            for term in terms
-            if term in counts
-        ]
-    return found, Size(len(texts), length)

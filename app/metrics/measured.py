@@ -8,9 +8,9 @@ no session is a label: a label's values must stay few. What a tenant or a user h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
@@ -22,6 +22,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 Space = Literal["memory", "documents"]
 BreakerState = Literal["closed", "half_open", "open"]
+Family = TypeVar("Family", Counter, Gauge, Histogram)
 
 _BREAKER: Mapping[BreakerState, int] = {"closed": 0, "half_open": 1, "open": 2}
 
@@ -34,6 +35,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._children: dict[tuple[object, tuple[str, ...]], Any] = {}
         self.is_shared = sharing.is_shared()
         if self.is_shared:
             sharing.make_folder()
@@ -134,39 +136,39 @@ class Metrics:
 
     def requested(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; `route` is a template or "none", never a path that somebody chose."""
-        self._requests.labels(method, route, f"{status // 100}xx").observe(seconds)
+        self._of(self._requests, method, route, f"{status // 100}xx").observe(seconds)
 
     def turn(self, *, mode: str, route: str, status: str) -> None:
         """Count a turn that ended; `route` is "none" where it failed before there was one."""
-        self._turns.labels(mode, route, status).inc()
+        self._of(self._turns, mode, route, status).inc()
 
     def turn_took(self, milliseconds: Mapping[str, float], first_token: float | None) -> None:
         """Measure a turn by its parts; first_token: seconds, if it was streamed."""
         for part, took in milliseconds.items():
-            self._parts.labels(part).observe(took / 1000)
+            self._of(self._parts, part).observe(took / 1000)
         if first_token is not None:
             self._first.observe(first_token)
 
     def outgrown(self, limit: str) -> None:
         """Count a turn of a session that is beyond a limit ("messages" or "tokens")."""
-        self._outgrown.labels(limit).inc()
+        self._of(self._outgrown, limit).inc()
 
     def flagged(self, kind: str) -> None:
         """Count a text in a prompt that reads like instructions."""
-        self._flagged.labels(kind).inc()
+        self._of(self._flagged, kind).inc()
 
     def searched(self, space: Space, seconds: float, best: float | None) -> None:
         """Measure a search; best: the highest cosine that was seen, None: there was nothing."""
-        self._search.labels(space).observe(seconds)
+        self._of(self._search, space).observe(seconds)
         if best is not None:
-            self._best.labels(space).observe(best)
+            self._of(self._best, space).observe(best)
 
     def search_failed(self, space: Space) -> None:
-        self._unavailable.labels(space).inc()
+        self._of(self._unavailable, space).inc()
 
     def used(self, space: Space, scores: Iterable[float]) -> None:
         """Measure what came into a prompt."""
-        observe = self._used.labels(space).observe
+        observe = self._of(self._used, space).observe
         for score in scores:
             observe(score)
 
@@ -184,17 +186,17 @@ class Metrics:
         dollars: float | None,
     ) -> None:
         """Count one call of a model; `dollars` is None where the price is not known."""
-        self._calls.labels(purpose, model, str(is_counted).lower()).inc()
-        self._tokens.labels(purpose, model, "input").inc(input_tokens)
-        self._tokens.labels(purpose, model, "output").inc(output_tokens)
+        self._of(self._calls, purpose, model, str(is_counted).lower()).inc()
+        self._of(self._tokens, purpose, model, "input").inc(input_tokens)
+        self._of(self._tokens, purpose, model, "output").inc(output_tokens)
         if dollars is None:
-            self._unpriced.labels(purpose, model).inc()
+            self._of(self._unpriced, purpose, model).inc()
         else:
-            self._cost.labels(purpose, model).inc(dollars)
+            self._of(self._cost, purpose, model).inc(dollars)
 
     def call_took(self, purpose: str, model: str, outcome: str, seconds: float) -> None:
         """Measure a call of a model; outcome: "ok", or the code of what it failed with."""
-        self._took.labels(purpose, model, outcome).observe(seconds)
+        self._of(self._took, purpose, model, outcome).observe(seconds)
 
     def model_queue(self, *, running: int, queued: int) -> None:
         """Say how many calls of models run and wait in this process."""
@@ -206,9 +208,9 @@ class Metrics:
 
     def breaker(self, host: str, state: BreakerState) -> None:
         """Say what state the circuit breaker of a host ("groq", "pinecone") has come to."""
-        self._breakers.labels(host).set(_BREAKER[state])
+        self._of(self._breakers, host).set(_BREAKER[state])
         if state == "open":
-            self._opened.labels(host).inc()
+            self._of(self._opened, host).inc()
 
     def refused_for_budget(self) -> None:
         self._refusals.inc()
@@ -222,7 +224,7 @@ class Metrics:
 
     def rate_limited(self, limit: str) -> None:
         """Count a request beyond the limit of its "key" or its "user"."""
-        self._limited.labels(limit).inc()
+        self._of(self._limited, limit).inc()
 
     def limits_not_shared(self) -> None:
         self._not_shared.inc()
@@ -235,11 +237,11 @@ class Metrics:
 
     def lease_taken_over(self, kind: str) -> None:
         """Count a lease that ran out and was taken: of a "turn", or a job by its kind."""
-        self._taken_over.labels(kind).inc()
+        self._of(self._taken_over, kind).inc()
 
     def job(self, kind: str, outcome: str, seconds: float) -> None:
         """Measure one try of a job; outcome: "done", "failed", "deferred" or "lost"."""
-        self._jobs.labels(kind, outcome).observe(seconds)
+        self._of(self._jobs, kind, outcome).observe(seconds)
 
     def watch_cache(self, name: str, hits_and_misses: Callable[[], tuple[int, int]]) -> None:
         """Have a cache's hits and misses told; both only ever grow."""
@@ -266,3 +268,13 @@ class Metrics:
         read = CollectorRegistry(auto_describe=False)
         read.register(stored)
         return told + generate_latest(read)
+
+    def _of(self, family: Family, *labels: str) -> Family:
+        """Return the child of a family with these labels; kept, for a family takes long to find it.
+
+        From any thread: two who miss it at once get the same child of the family.
+        """
+        child: Family | None = self._children.get((family, labels))
+        if child is None:
+            child = self._children[family, labels] = family.labels(*labels)
+        return child

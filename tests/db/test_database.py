@@ -109,6 +109,18 @@ async def test_a_broken_constraint_fails_its_own_caller_only(database: Database)
     assert await database.read(names) == {"taken", "one", "two"}
 
 
+async def test_a_read_that_failed_leaves_no_old_moment_to_the_next(database: Database) -> None:
+    def fail(connection: Connection) -> None:
+        connection.execute(sa.select(about_store.c.value)).first()
+        raise ValueError("odd")
+
+    for n in range(8):  # more than threads that read
+        with pytest.raises(ValueError, match="odd"):
+            await database.read(fail)
+        await database.write(put(f"n{n}", n))
+        assert await database.read(get(f"n{n}")) == n
+
+
 async def test_64_writers_at_once_lose_nothing(database: Database) -> None:
     async def write_some(writer: int) -> None:
         for number in range(5):

@@ -310,6 +310,54 @@ async def test_keys_alone_come_of_the_same_rows_and_change_with_them(shared: Sha
         assert best.id not in await one.fetch(SHARED, [best.id], only_values=True)
 
 
+@pytest.mark.parametrize("filter", [{"user_id": "ann"}, None])
+async def test_a_slice_that_changed_is_what_the_tables_hold(
+    shared: Shared, filter: Filter | None
+) -> None:
+    """Of what is new, of what is gone, and of both at once."""
+    one, other = await shared.replica(), await shared.replica()
+    stored: dict[str, Vector] = {}
+
+    async def put(*vectors: Vector) -> None:
+        await other.upsert(MEMORY, vectors)
+        stored.update({vector.id: vector for vector in vectors})
+
+    async def drop(*ids: str) -> None:
+        await other.delete(MEMORY, ids)
+        for id in ids:
+            del stored[id]
+
+    async def assert_same() -> None:
+        for question in (QUESTION, -QUESTION):
+            found = await one.query(MEMORY, question, top_k=30, filter=filter, only_keys=True)
+            assert_right(found, stored, question, 30, filter)
+        held = await one.fetch(MEMORY, [*stored, "v00003"], only_values=True)
+        plain = await other.fetch(MEMORY, list(stored))
+        assert {id: row.values.tolist() for id, row in held.items()} == {
+            id: row.values.tolist() for id, row in plain.items()
+        }
+
+    await put(*some(20, user_id="ann", session_id="s1"))
+    await assert_same()
+    await put(near("new", 0.5, user_id="ann"), near("of another", 0.4, user_id="bob"))
+    await assert_same()
+    await drop("v00003")
+    await assert_same()
+    await put(near("v00005", 2.0, user_id="ann", session_id="s2"))
+    await assert_same()
+    await put(near("v00007", 0.1, user_id="bob"), near("of another", 0.2, user_id="ann"))
+    await assert_same()
+    await drop("of another", "new")
+    await assert_same()
+    await drop("v00009", "v00010")
+    await put(near("last", 0.3, user_id="ann"), near("v00000", -1.0, user_id=["ann", "bob"]))
+    await assert_same()
+    await drop(*stored)
+    await assert_same()
+    await put(near("again", 1.0, user_id="ann"))
+    await assert_same()
+
+
 async def test_a_large_namespace_tells_keys_as_well(index: EmbeddedIndex) -> None:
     await index.upsert(SHARED, some(SMALL + 1))
     whole = await index.query(SHARED, QUESTION, top_k=5)

@@ -80,3 +80,17 @@ async def test_the_call_that_tries_an_index_out_is_the_search_and_what_words_fou
             assert await ask(runtime, ASKED) == first
             assert pinecone.paths()[before:] == ["/query", "/vectors/fetch"]
             assert runtime.breakers.states()["pinecone"] == "closed"
+
+
+async def test_of_what_words_find_in_a_wider_search_only_what_is_used_is_fetched(
+    pinecone: PineconeServer,
+) -> None:
+    few = [document(f"few{n}", f"Item {n} is stored in hall {n % 7}.", kind="few") for n in (1, 2)]
+    async with in_pinecone(pinecone) as runtime:
+        await put(runtime, *MANY, *few)
+        asked = {"top_k": 4, "filter": {"kind": "few"}}
+        for ask in (search, anew):
+            before = len(pinecone.calls)
+            found = await ask(runtime, "In which hall is the item stored?", **asked)
+            assert {passage.id for passage in found.passages} == {"few1", "few2"}
+            assert sorted(pinecone.paths()[before:]) == [*3 * ["/query"], "/vectors/fetch"]

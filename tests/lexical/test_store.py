@@ -40,7 +40,9 @@ def rows(connection: Connection) -> tuple[list[Any], list[Any]]:
 
 
 def sizes(connection: Connection, left_out: str = "") -> list[Size]:
-    return [size for _, size in store.states(connection, (MINE, THEIRS), left_out=left_out)]
+    which = {"one": MINE, "other": THEIRS, "left_out": left_out}
+    rows = {row[0]: row[1:] for row in connection.execute(store.TWO_STATES, which)}
+    return [size for _, size in store.states_in(rows, (MINE, THEIRS))]
 
 
 async def test_a_term_tells_where_it_is_and_how_often(database: Database) -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from app.db import Connection, Database
 from app.db.tables import episodes, quarantine
-from app.lexical import store
 from app.memory import lexicon
 from app.memory.known import Known, KnownEpisodes
 from app.memory.recall_rows import Whose
+from app.memory.standing import standing
 from app.sessions.rows import of_session
 from tests.seams.stores import database as database
 
@@ -66,8 +66,8 @@ def release(connection: Connection, session_id: str) -> None:
 
 
 def read(kept: KnownEpisodes, connection: Connection, changed_after: datetime) -> list[Any]:
-    noted = store.state(connection, store.scope_of(lexicon.NOTED, "default", "ada"))
-    return rows(kept.read(connection, ADA.shown(), noted, changed_after))
+    now = standing(connection, ADA.shown(), "")
+    return rows(kept.read(connection, ADA.params(), now.episodes, now.withheld, changed_after))
 
 
 def rows(known: Known) -> list[Any]:

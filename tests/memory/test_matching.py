@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from app.lexical import bm25
 from app.lexical.store import Hit, Size
-from app.memory.matching import best_passage, covered, holders, matched, rarity, whole
+from app.memory import matching
+from app.memory.matching import Floats, Matched, holders, matched, rarity, whole
 
 WORDS = ["a", "b", "c", "d"]
 Documents = dict[str, list[list[str]]]
@@ -38,6 +39,15 @@ def hits_of(docs: Documents, terms: list[str], *, cut_at: int = 99) -> list[Hit]
 
 def size_of(docs: Documents) -> Size:
     return Size(len(docs), sum(len(words) for units in docs.values() for words in units))
+
+
+def best_passage(found: Matched, weights: Floats, size: Size, *, units: int) -> Floats:
+    times = matching.passages(found, units)
+    return matching.best_passage(found, times, weights, size, units=units)
+
+
+def covered(found: Matched, telling: Floats, *, units: int) -> Floats:
+    return matching.covered(found, matching.passages(found, units), telling)
 
 
 @given(documents)
