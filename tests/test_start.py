@@ -76,3 +76,21 @@ def test_a_misspelt_setting_ends_uvicorn_with_its_name_and_no_traceback(tmp_path
     assert ended.returncode != 0
     assert "HISTORY_STRATEGY: Input should be 'buffer'" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(("given", "used"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "2"}, "2")])
+def test_products_run_in_one_thread_unless_the_environment_says_otherwise(
+    given: dict[str, str], used: str
+) -> None:
+    usual = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    seen = "import sys, app, os; print('numpy' in sys.modules, os.environ['OPENBLAS_NUM_THREADS'])"
+    told = subprocess.run(
+        [sys.executable, "-c", seen],
+        cwd=ROOT,
+        env={**usual, **given},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert told.stdout == f"False {used}\n"  # it is read when numpy is imported
