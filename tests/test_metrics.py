@@ -61,12 +61,15 @@ async def test_a_turn_leaves_its_times_its_tokens_and_its_scores() -> None:
         asked = {"message": "When does the contract of Acme renew?", "session_id": "s2"}
         await client.post("/chat", json={**asked, "user_id": "ada", "stream": True})
         told = await scraped(client)
+        await chat(client, "When does it renew?", session_id="s3", user_id="ada", mode="agent")
+        with_agent = await scraped(client)
     asked = {"method": "POST", "route": "/chat", "status": "2xx"}
     assert told.value("http_request_duration_seconds_count", **asked) == 2
     closed = {"route": "/sessions/{session_id}/close"}
     assert told.value("http_request_duration_seconds_count", **closed) == 1
     assert told.value("http_requests_in_progress") == 1  # the scrape itself
-    assert told.value("first_token_seconds_count") == 1  # of the one that was streamed
+    for scrape in (told, with_agent):
+        assert scrape.value("first_token_seconds_count") == 1  # of the one that was streamed
     for part in ("waiting", "understanding", "retrieval", "model"):
         assert told.value("turn_part_duration_seconds_count", part=part) == 2
     assert told.value("question_embedding_duration_seconds_count") == 2

@@ -1,6 +1,6 @@
 """The prompt: instructions, profile, history, memories, documents, question, within a budget.
 
-Touches nothing. Nothing that is sent exceeds the model's window: it is counted as it is sent.
+Touches nothing. Nothing that is sent exceeds the model's window: what could is counted as sent.
 """
 
 from __future__ import annotations

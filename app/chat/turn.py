@@ -135,8 +135,7 @@ class Turns:
         return True
 
     async def _is_answered(self, ask: Ask) -> bool:
-        named = ask.client_message_id
-        here = ask.tenant_id, ask.session_id
+        here, named = (ask.tenant_id, ask.session_id), ask.client_message_id
         return named is not None and await self._sessions.is_answered(*here, named)
 
     async def _run(self, ask: Ask, running: Running, is_counted: bool) -> None:
@@ -235,7 +234,8 @@ class Turns:
         )
         self._endings.note_use(ask, draft.memories, now)
         await self._endings.store(draft, "complete", receipt, None)
-        self._metrics.turn_took(draft.milliseconds(), running.first_token)
+        first = running.first_token if ask.is_streamed else None
+        self._metrics.turn_took(draft.milliseconds(), first)
         self._metrics.used("memory", [memory.score for memory in draft.memories])
         self._metrics.used("documents", [passage.score for passage in draft.passages])
         return Answer(

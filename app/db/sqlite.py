@@ -23,7 +23,7 @@ from sqlalchemy.engine import Engine
 
 from app.db.answers import Answered, deliver
 from app.db.patience import Patience
-from app.db.sqlite_file import Kept, engine, ours, scrub
+from app.db.sqlite_file import Kept, engine, let_go, ours, scrub
 from app.db.sqlite_reads import READERS, SqliteReads
 from app.errors import Misconfigured, StorageUnavailable
 
@@ -202,6 +202,7 @@ def _attempt(connection: Connection, raw: Any, work: _Work) -> tuple[Any, BaseEx
         result = work.context.run(work.fn, connection)
         raw.execute(f"RELEASE {_SAVEPOINT}")
     except BaseException as error:
+        let_go(error)
         if not raw.in_transaction:
             raise
         raw.execute(f"ROLLBACK TO {_SAVEPOINT}")

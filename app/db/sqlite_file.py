@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any
 
 from sqlalchemy import URL, Connection, create_engine, event
@@ -98,6 +99,14 @@ def scrub(raw: Any) -> bool:
     finally:
         raw.execute(f"PRAGMA busy_timeout={patience}")
     return not is_busy
+
+
+def let_go(error: BaseException) -> None:
+    """Close the cursors that a function which failed had not read to the end.
+
+    One that is open keeps its connection at its moment, and an error that somebody holds keeps it.
+    """
+    clear_frames(error.__traceback__)
 
 
 def ours(error: BaseException) -> BaseException:

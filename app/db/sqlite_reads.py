@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
 
 from app.db.answers import Answered, deliver, give
-from app.db.sqlite_file import Kept, ours
+from app.db.sqlite_file import Kept, let_go, ours
 from app.db.together import reader
 
 T = TypeVar("T")
@@ -148,6 +148,7 @@ def _attempt(kept: Kept, fn: Callable[[Connection], Any]) -> tuple[Any, BaseExce
         result = fn(connection)
         raw.rollback()
     except BaseException as error:  # noqa: BLE001 — the caller gets it
+        let_go(error)
         kept.close()
         return None, ours(error)
     return result, None

@@ -36,7 +36,10 @@ class Readings:
 
     def of(self, filter: Filter) -> Reading:
         """Raises `InvalidFilter`."""
-        written = repr(filter)
+        try:
+            written = repr(filter)
+        except RecursionError:  # nested so deep that it is refused
+            return _read(filter)
         known = self._known.get(written)
         if known is None:
             known = _read(filter)

@@ -121,6 +121,31 @@ async def test_a_read_that_failed_leaves_no_old_moment_to_the_next(database: Dat
         assert await database.read(get(f"n{n}")) == n
 
 
+async def test_who_holds_the_error_of_a_half_read_answer_holds_nothing_else(
+    shared_url: str,
+) -> None:
+    def fail(connection: Connection) -> None:
+        found = connection.execute(sa.select(about_store.c.name))
+        assert found.fetchone() is not None
+        raise ValueError("odd")
+
+    database, other = await open_database(shared_url), await open_database(shared_url)
+    try:
+        for n in range(5):
+            await database.write(put(f"n{n}"))
+        calls = [database.write(fail), *(database.read(fail) for _ in range(4))]
+        held = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(error) for error in held] == [ValueError] * 5
+        await other.write(put("meanwhile"))
+        for _ in range(5):
+            assert "meanwhile" in await database.read(names)
+        await database.write(put("after"))
+        await database.scrub()
+    finally:
+        await database.close()
+        await other.close()
+
+
 async def test_64_writers_at_once_lose_nothing(database: Database) -> None:
     async def write_some(writer: int) -> None:
         for number in range(5):

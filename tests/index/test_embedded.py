@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.db import Database, open_database
-from app.errors import Misconfigured, StorageUnavailable
+from app.errors import InvalidFilter, Misconfigured, StorageUnavailable
 from app.index.base import Filter, Values, Vector
 from app.index.embedded import SLICE_BESIDE_MATRIX, SLICE_WITHOUT_MATRIX, SMALL, EmbeddedIndex
 from tests.index.plain import assert_right
@@ -356,6 +356,14 @@ async def test_a_slice_that_changed_is_what_the_tables_hold(
     await assert_same()
     await put(near("again", 1.0, user_id="ann"))
     await assert_same()
+
+
+async def test_a_filter_that_is_nested_far_too_deep_is_refused(index: EmbeddedIndex) -> None:
+    filter: Filter = {"user_id": "ann"}
+    for _ in range(100_000):
+        filter = {"$and": [filter]}
+    with pytest.raises(InvalidFilter, match="nested more than"):
+        await index.query(MEMORY, QUESTION, top_k=1, filter=filter)
 
 
 async def test_a_large_namespace_tells_keys_as_well(index: EmbeddedIndex) -> None:

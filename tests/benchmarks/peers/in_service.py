@@ -186,8 +186,11 @@ class Embedded(Service):
         self._door = Inside(app)
 
     async def search(self, user: str, query: str, k: int) -> list[str]:
-        question = (await self._runtime.embedder.embed([query], kind="query"))[0]
-        found = await self._runtime.recall.search("default", user, question, words=query, top_k=k)
+        with self._runtime.quiet.serving():  # somebody waits, as at the route
+            question = (await self._runtime.embedder.embed([query], kind="query"))[0]
+            found = await self._runtime.recall.search(
+                "default", user, question, words=query, top_k=k
+            )
         return [
             "\n".join([one.text, *(fact.statement for fact in one.facts)]) for one in found.memories
         ]
