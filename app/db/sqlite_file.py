@@ -6,8 +6,10 @@ Touches: one file.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from pathlib import Path
-from traceback import clear_frames
+from traceback import walk_tb
 from typing import Any
 
 from sqlalchemy import URL, Connection, create_engine, event
@@ -19,6 +21,7 @@ from app.errors import AppError, StorageFull, StorageUnavailable
 
 CACHED_KIB = 16_000  # of pages a reader; a user's rows lie among those of many others
 SCRUB_PATIENCE_MS = 2_000  # for those who still read what was there before; all writes wait
+_MAY_GO_ON = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _UNWRITABLE = {
     sqlite3.SQLITE_READONLY,
@@ -106,7 +109,10 @@ def let_go(error: BaseException) -> None:
 
     One that is open keeps its connection at its moment, and an error that somebody holds keeps it.
     """
-    clear_frames(error.__traceback__)
+    for frame, _ in walk_tb(error.__traceback__):
+        if not frame.f_code.co_flags & _MAY_GO_ON:  # as who raised the same error before may
+            with suppress(RuntimeError):  # it is being run
+                frame.clear()
 
 
 def ours(error: BaseException) -> BaseException:

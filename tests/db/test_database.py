@@ -146,6 +146,19 @@ async def test_who_holds_the_error_of_a_half_read_answer_holds_nothing_else(
         await other.close()
 
 
+async def test_an_error_that_is_raised_again_is_told_again(database: Database) -> None:
+    odd = ValueError("odd")
+
+    def fail(connection: Connection) -> None:
+        raise odd
+
+    for call in (database.write, database.read, database.write):
+        with pytest.raises(ValueError, match="odd"):
+            await call(fail)
+    await database.write(put("after"))
+    assert await database.read(names) == {"after"}
+
+
 async def test_64_writers_at_once_lose_nothing(database: Database) -> None:
     async def write_some(writer: int) -> None:
         for number in range(5):
