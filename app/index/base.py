@@ -18,6 +18,8 @@ Values = NDArray[np.float32]
 
 MAX_ID_CHARS = 512
 MAX_METADATA_BYTES = 40_960
+# Backends keep numbers as float64, where a larger integer silently becomes another one.
+MAX_INTEGER = 2**53
 HASHED = "sha256-"
 # The metadata that tells which thing a row is of; the rest is what it says.
 KEYS = frozenset(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from app.errors import InvalidFilter
-from app.index.base import Filter, Metadata, Scalar
+from app.index.base import MAX_INTEGER, Filter, Metadata, Scalar
 
 MAX_DEPTH = 16
 MAX_CONDITIONS = 1_000
@@ -75,11 +75,14 @@ def required(filter: Filter) -> dict[str, frozenset[Scalar]]:
 
     It holds the fields that `filter`, which must be valid, binds with `$eq` or `$in` at the top
     or inside `$and`. A list-valued field has one of them among its elements. A row that has one
-    may still fail the filter, also because Python's sets take True for 1.
+    may still fail the filter, also because Python's sets take True for 1. A whole number that
+    floats round binds nothing: it matches others.
     """
     bound: dict[str, frozenset[Scalar]] = {}
     for field, condition in _conjuncts(filter):
         for values in _finite_sets(condition):
+            if any(isinstance(value, int) and abs(value) > MAX_INTEGER for value in values):
+                continue
             # Not the intersection: a list-valued field may meet each demand with another element.
             if field not in bound or len(values) < len(bound[field]):
                 bound[field] = values

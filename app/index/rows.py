@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from app.errors import InvalidRequest
-from app.index.base import MAX_ID_CHARS, MAX_METADATA_BYTES, Values, Vector
+from app.index.base import MAX_ID_CHARS, MAX_INTEGER, MAX_METADATA_BYTES, Values, Vector
 
 MAX_NAMESPACE_CHARS = 512
 MAX_TOP_K = 10_000
-# Backends keep numbers as float64, where a larger integer silently becomes another one.
-MAX_INTEGER = 2**53
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 

@@ -132,6 +132,8 @@ def test_refused_names_what_no_matching_row_may_hold(filter: Filter, expected: s
         ({"user_id": {"$exists": True}}, {}),
         ({"user_id": {"$in": ["u1", "u2"], "$eq": "u2"}}, {"user_id": {"u2"}}),
         ({"$and": [{"a": {"$in": ["x", "y"]}}, {"a": "z"}]}, {"a": {"z"}}),
+        ({"a": 2**53}, {"a": {2**53}}),
+        ({"a": 2**53 + 1}, {}),  # as floats it is 2**53
     ],
 )
 def test_required_names_the_fields_that_a_filter_binds(
