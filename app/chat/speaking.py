@@ -44,10 +44,13 @@ class Speaker:
             else:
                 finish = await self._whole(prompt, most, draft)
         except BaseException as error:  # what it said until then has to be paid, too
-            text = error.said if isinstance(error, UpstreamInvalid) else draft.text
-            asked, said = sum(prompt.tokens.values()), estimate_tokens(text or draft.text)
+            said = draft.text or (error.said if isinstance(error, UpstreamInvalid) else "")
             draft.bill.add_broken(
-                "chat", self._model.name, error, input_tokens=asked, output_tokens=said
+                "chat",
+                self._model.name,
+                error,
+                input_tokens=sum(prompt.tokens.values()),
+                output_tokens=estimate_tokens(said),
             )
             raise
         usage = finish.usage

@@ -135,7 +135,8 @@ class Turns:
         return True
 
     async def _is_answered(self, ask: Ask) -> bool:
-        here, named = (ask.tenant_id, ask.session_id), ask.client_message_id
+        named = ask.client_message_id
+        here = ask.tenant_id, ask.session_id
         return named is not None and await self._sessions.is_answered(*here, named)
 
     async def _run(self, ask: Ask, running: Running, is_counted: bool) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy.engine import Engine
 
 from app.db.answers import Answered, deliver
 from app.db.patience import Patience
-from app.db.sqlite_file import Kept, engine, let_go, ours, scrub
+from app.db.sqlite_file import KeptConnection, engine, let_go, ours, scrub
 from app.db.sqlite_reads import READERS, SqliteReads
 from app.errors import Misconfigured, StorageUnavailable
 
@@ -60,7 +60,7 @@ class SqliteDatabase:
         except OSError as error:
             raise Misconfigured(f"can't write to the database's folder {path}: {error}") from error
         self._engine = engine(path, busy_seconds)
-        self._kept = Kept(self._engine)
+        self._kept = KeptConnection(self._engine)
         self._readers: Engine | None = None
         self._reads: SqliteReads | None = None
         if path is not None:
@@ -136,9 +136,12 @@ class SqliteDatabase:
         try:
             with self._my_turn():
                 _, raw = self._kept.connection()
-                is_clean = scrub(raw)
+                try:
+                    is_clean = scrub(raw)
+                except BaseException:
+                    self._kept.close()  # while it is still our turn
+                    raise
         except BaseException as error:  # noqa: BLE001 — the callers get it; the thread lives on
-            self._kept.close()
             for future in asked:
                 future.set_exception(ours(error))
         else:

@@ -65,7 +65,7 @@ def engine(path: Path | None, busy_seconds: float, *, readers: int = 0) -> Engin
     return made
 
 
-class Kept:
+class KeptConnection:
     """The connection of one thread, kept until something fails; with it, the driver's own.
 
     SQLAlchemy takes all that is done with it for one transaction without end: to begin and to end

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import Engine
 
 from app.db.answers import Answered, deliver, give
-from app.db.sqlite_file import Kept, let_go, ours
+from app.db.sqlite_file import KeptConnection, let_go, ours
 from app.db.together import reader
 
 T = TypeVar("T")
@@ -107,12 +107,12 @@ class SqliteReads:
             self._queue.put(batch)
 
     def _work(self) -> None:
-        kept = Kept(self._engine)
+        kept = KeptConnection(self._engine)
         while (batch := self._queue.get()) is not None:
             self._answer(batch, kept)
         kept.close()
 
-    def _answer(self, batch: _Batch, kept: Kept) -> None:
+    def _answer(self, batch: _Batch, kept: KeptConnection) -> None:
         """Answer what waits: all of it at once, but for what comes behind a slow read."""
         current: list[asyncio.Future[Any]] = []
         told_at = time.monotonic()
@@ -140,7 +140,9 @@ def _emptied(queued: deque[T]) -> Iterator[T]:
         yield one
 
 
-def _attempt(kept: Kept, fn: Callable[[Connection], Any]) -> tuple[Any, BaseException | None]:
+def _attempt(
+    kept: KeptConnection, fn: Callable[[Connection], Any]
+) -> tuple[Any, BaseException | None]:
     """Run one caller's function in a transaction, which sees the database at one moment."""
     connection, raw = kept.connection()
     try:

@@ -174,6 +174,7 @@ class Slices:
             return None
         if held is None or (len(held.seqs), held.newest) != (count, newest):
             if not count:
+                self._drop(key)  # nor are the numbers of what was erased kept
                 return _laid_out(table.no_columns(self._dimension), {})
             held = self._keep(key, self._read(connection, namespace, condition, held), held)
         held.checked_at = checked_at

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
+from app.db.tables import messages
 from tests.api.calls import chat, groq
 from tests.served import events_of, listening, served
+from tests.wire.held import Held
 from tests.wire.openai import ModelServer, model_server
 
 
@@ -43,6 +47,22 @@ async def test_a_reply_comes_with_its_sources_its_memories_and_its_receipt(
     assert body["receipt"]["documents"]["used"][0]["id"] == "d1"
     assert body["receipt"]["tokens"]["input"] == 11
     assert body["receipt"]["finish_reason"] == "stop"
+
+
+async def test_a_turn_that_takes_long_keeps_its_lease(model: ModelServer) -> None:
+    model.held = held = Held()
+    lease = sa.select(messages.c.lease_until).where(messages.c.status == "pending")
+    options = groq(model, model_timeout_seconds=60.0, turn_lease_seconds=1.5)
+    async with served(**options) as (client, runtime):
+        asked = asyncio.create_task(chat(client, "hi", session_id="s1"))
+        await held.arrived()
+        seen: set[datetime] = set()
+        async with asyncio.timeout(20):
+            while len(seen) < 3:  # as it was begun, and two renewals
+                seen.add(await runtime.database.read(lambda c: c.execute(lease).scalar_one()))
+                await asyncio.sleep(0.05)
+        held.let_go()
+        assert (await asked)["reply"] == "Hello there, friend."
 
 
 async def test_a_stream_gives_the_same_turn_as_events(model: ModelServer) -> None:
